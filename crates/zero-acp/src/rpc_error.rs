@@ -99,7 +99,7 @@ pub(crate) fn settings_error(message: &str) -> Error {
 pub(crate) fn from_link_error(error: &GatewayLinkError) -> Error {
     match error {
         GatewayLinkError::NoSession { key } => no_session(key),
-        GatewayLinkError::Refused { code, message } if code.is_callers_fault() => {
+        GatewayLinkError::Refused { code, message, .. } if code.is_callers_fault() => {
             invalid_params(message_line(message))
         }
         GatewayLinkError::Refused { message, .. } => {

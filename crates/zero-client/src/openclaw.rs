@@ -144,7 +144,7 @@ pub(crate) async fn send_prompt(
     session.lock_translator().expect_run(&run, text, attached, now_ms());
     let waits = stopped.len() < others.len();
     let answer = match post_prompt(shared, &slot.key(), &sending, waits).await {
-        Err(GatewayLinkError::Refused { code, message }) => {
+        Err(GatewayLinkError::Refused { code, message, detail }) => {
             match session_keys::to_bridge_key(&slot.key()) {
                 // A gateway may reserve such keys, and report that only now.
                 Some(other) if session_keys::is_key_refusal(&message) => {
@@ -153,7 +153,7 @@ pub(crate) async fn send_prompt(
                     slot.update_info(info);
                     post_prompt(shared, &other, &sending, waits).await
                 }
-                _ => Err(GatewayLinkError::Refused { code, message }),
+                _ => Err(GatewayLinkError::Refused { code, message, detail }),
             }
         }
         answer => answer,

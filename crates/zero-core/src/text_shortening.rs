@@ -126,6 +126,14 @@ pub fn excerpt(text: &str, chars_max: usize) -> String {
     format!("{}{mark}", kept.escape_debug())
 }
 
+/// The first sentence of a description, on one line and without its full stop.
+pub fn first_sentence(description: &str) -> String {
+    let paragraph = description.split("\n\n").next().unwrap_or_default();
+    let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    let end = line.find(". ").unwrap_or(line.len());
+    line[..end].trim_end_matches('.').to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,5 +216,16 @@ mod tests {
     fn excerpt_is_escaped_and_marked_where_cut() {
         assert_eq!(excerpt("a\n\u{1b}\"é", 9), "a\\n\\u{1b}\\\"é");
         assert_eq!(excerpt("a\nb", 2), "a\\n…");
+    }
+
+    #[test]
+    fn description_is_cut_to_first_sentence() {
+        for (description, expected) in [
+            ("Reads a file. Long ones are cut.", "Reads a file"),
+            ("Reads\na file such as `a.rs`.\n\nMore.", "Reads a file such as `a.rs`"),
+            ("", ""),
+        ] {
+            assert_eq!(first_sentence(description), expected);
+        }
     }
 }

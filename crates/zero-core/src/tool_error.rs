@@ -68,7 +68,7 @@ pub enum ErrorReason {
     Untrusted,
     /// The caller stopped the call.
     Cancelled,
-    /// zero stopped, or lost the tool host, before the outcome was known.
+    /// zero stopped, or lost the hosting client, before the outcome was known.
     Interrupted,
     /// The deadline expired.
     Deadline,

@@ -422,7 +422,9 @@ impl DeviceRegistry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ApproveError {
     /// The request expired, or was answered.
-    #[error("no device asks with this id: its request expired or was answered")]
+    #[error(
+        "there is no pairing request with this id: it expired or was answered; start pairing again in the browser"
+    )]
     NotFound,
     /// Too many devices are paired.
     #[error("{DEVICES_MAX} devices are paired; revoke one first")]

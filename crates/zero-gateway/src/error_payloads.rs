@@ -5,7 +5,7 @@ use zero_runtime::tool_backend::ToolBackendError;
 use zero_session::sessions::SessionError;
 use zero_session::store::StoreError;
 use zero_wire::method::TokenScope;
-use zero_wire::{ErrorCode, ErrorPayload};
+use zero_wire::{ErrorCode, ErrorPayload, SESSION_NOT_FOUND};
 
 /// `details.code` of the error for a session of another gateway; `details.gateway` names its process.
 pub(crate) const SESSION_ELSEWHERE: &str = "SESSION_ELSEWHERE";
@@ -29,9 +29,10 @@ pub(crate) fn quote_input(text: &str) -> String {
 /// Converts a session error for the client. Details that only the operator needs are logged.
 pub(crate) fn to_error_shape(error: SessionError) -> ErrorPayload {
     match &error {
+        SessionError::NotFound(_) | SessionError::NoLabel(_) => {
+            session_not_found_error(error.to_string())
+        }
         SessionError::Key(_)
-        | SessionError::NotFound(_)
-        | SessionError::NoLabel(_)
         | SessionError::NoAgent { .. }
         | SessionError::Invalid(_)
         | SessionError::Full(_)
@@ -61,7 +62,7 @@ pub(crate) fn to_error_shape(error: SessionError) -> ErrorPayload {
             unavailable_error(error.to_string())
         }
         SessionError::Store(StoreError::NoSession(session)) => {
-            ErrorPayload::invalid(format!("No session found: {session}"))
+            session_not_found_error(format!("No session found: {session}"))
         }
         // The owner of the label is not disclosed.
         SessionError::Store(error @ StoreError::KeyTaken(_)) => {
@@ -97,6 +98,10 @@ pub(crate) fn to_error_shape(error: SessionError) -> ErrorPayload {
     }
 }
 
+fn session_not_found_error(message: String) -> ErrorPayload {
+    ErrorPayload::invalid(message).with_details(serde_json::json!({"code": SESSION_NOT_FOUND}))
+}
+
 /// Error for a request that may succeed if retried.
 pub(crate) fn unavailable_error(message: String) -> ErrorPayload {
     let mut shape = ErrorPayload::new(ErrorCode::Unavailable, message);
@@ -129,6 +134,18 @@ mod tests {
         let model = |kind| SessionError::Model(ModelError::new(kind, "why"));
         check(model(ModelErrorKind::Auth), InvalidRequest, "why");
         check(model(ModelErrorKind::Network), Unavailable, "why");
+    }
+
+    #[test]
+    fn missing_session_has_code() {
+        for error in [
+            SessionError::NotFound("x".into()),
+            SessionError::NoLabel("x".into()),
+            StoreError::NoSession("x".into()).into(),
+        ] {
+            let details = to_error_shape(error).details.unwrap();
+            assert_eq!(details["code"], SESSION_NOT_FOUND);
+        }
     }
 
     #[test]

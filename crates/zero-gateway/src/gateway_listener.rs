@@ -47,16 +47,16 @@ pub enum PlaintextPolicy {
 pub enum GatewayServeError {
     /// A remote address without authentication: any client could use the gateway.
     #[error(
-        "`{0}` can be reached from other machines and this gateway asks for no token; set one, or bind it to 127.0.0.1"
+        "`{0}` can be reached from other machines, so clients need a token or password; pass `--token-file` or `--password-file`, or set `gateway.tokens`"
     )]
     NoAuth(SocketAddr),
     /// A remote address without TLS: an attacker on the network path could read the traffic.
     #[error(
-        "`{0}` can be reached from other machines and there is no TLS certificate; give one, bind it to 127.0.0.1, or say `--allow-plaintext` where the way there is safe by other means"
+        "`{0}` can be reached from other machines and there is no TLS certificate; pass `--tls-certificate` and `--tls-key`, bind to 127.0.0.1, or pass `--allow-plaintext` if the connection is protected in another way"
     )]
     NoTls(SocketAddr),
     /// The address cannot be bound.
-    #[error("cannot listen at `{address}`")]
+    #[error("could not listen on `{address}`")]
     Bind {
         /// The address that could not be bound.
         address: SocketAddr,

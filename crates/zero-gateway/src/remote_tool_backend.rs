@@ -394,7 +394,7 @@ impl RemoteToolBackend {
                 .ok_or_else(|| self.disconnected_error()),
             Ok(Err(_)) => Err(self.disconnected_error()),
             Err(_) => Err(ToolBackendError::Workspace(format!(
-                "the tool host {} did not offer its tools in the dialect `{dialect}` within {} s; \
+                "the hosting client {} did not offer its tools in the dialect `{dialect}` within {} s; \
                  look there for what it is waiting for",
                 self.host,
                 OFFER_WAIT.as_secs()
@@ -415,7 +415,7 @@ impl RemoteToolBackend {
             if self.disconnected.is_cancelled() || cancel.is_cancelled() {
                 return self.send_call(call, ToolKind::Other, subagent, cancel, watch).await;
             }
-            let why = format!("the tool host {} has no tool `{}` now", self.host, call.tool);
+            let why = format!("the hosting client {} has no tool `{}` now", self.host, call.tool);
             let error = ToolError::not_found(ErrorReason::UnknownTool, why);
             return error.with_tool(&call.tool).into();
         };
@@ -442,7 +442,8 @@ impl RemoteToolBackend {
         request: FileRewindRequest,
     ) -> Result<FileRewindReport, ToolError> {
         let unreadable = |error: serde_json::Error| {
-            let message = format!("the tool host {} answered a rewind wrongly: {error}", self.host);
+            let message =
+                format!("the hosting client {} answered a rewind wrongly: {error}", self.host);
             ToolError::failed(ErrorReason::Io, message)
         };
         let call = ToolCall {
@@ -460,7 +461,7 @@ impl RemoteToolBackend {
             // An older zero knows no such call.
             ToolOutcome::Error(error) if error.reason() == Some(ErrorReason::UnknownTool) => {
                 let message = format!(
-                    "the tool host {} cannot rewind files; update zero there, or rewind the conversation only",
+                    "the hosting client {} cannot rewind files; update zero there, or rewind the conversation only",
                     self.host
                 );
                 Err(ToolError::failed(ErrorReason::ServerUnavailable, message))
@@ -494,7 +495,7 @@ impl RemoteToolBackend {
             let mut calls = self.lock_calls();
             if calls.len() >= CALLS_MAX {
                 let why = format!(
-                    "the tool host {} has {CALLS_MAX} running calls; wait for one to end",
+                    "the hosting client {} has {CALLS_MAX} running calls; wait for one to end",
                     self.host
                 );
                 return failed(ErrorReason::QueueFull, why);
@@ -529,7 +530,7 @@ impl RemoteToolBackend {
             () = wait_for_silence(&last_heartbeat, silence_max) => {
                 // Dropping the guard cancels the call at the host.
                 let message = format!(
-                    "the tool host {} said nothing about this call for {} s; whether it happened \
+                    "the hosting client {} said nothing about this call for {} s; whether it happened \
                      is not known: check before you repeat it",
                     self.host,
                     silence_max.as_secs()
@@ -546,7 +547,7 @@ impl RemoteToolBackend {
                     () = tokio::time::sleep(CANCEL_GRACE) => {
                         pending_call.is_settled = true;
                         return failed(ErrorReason::Cancelled, format!(
-                            "stopped; the tool host {} did not report the outcome within {} s",
+                            "stopped; the hosting client {} did not report the outcome within {} s",
                             self.host,
                             CANCEL_GRACE.as_secs()
                         ));
@@ -560,7 +561,7 @@ impl RemoteToolBackend {
 
     fn disconnect_message(&self) -> String {
         format!(
-            "the tool host {} went away; whether it happened is not known: check before you repeat it",
+            "the hosting client {} went away; whether it happened is not known: check before you repeat it",
             self.host
         )
     }

@@ -128,7 +128,7 @@ pub enum McpServiceError {
     #[error("the client did not read its messages for {} s; the connection was closed", .0.as_secs())]
     UnreadOutput(Duration),
     /// The socket, stdin or stdout failed.
-    #[error("could not use the connection")]
+    #[error("could not read from or write to the MCP client")]
     Socket(#[source] std::io::Error),
 }
 

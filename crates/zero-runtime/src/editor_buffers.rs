@@ -124,15 +124,15 @@ impl CallContext {
     }
 
     /// Changes the text of a file, through the editor if there is one. `decide` gets the text that
-    /// the user sees and returns the new one. Blocks.
+    /// the user sees and returns the new one, with a value for the caller. Blocks.
     ///
     /// The text on disk is in the journal before anything changes. If the editor does not take the
     /// change in time, the file is written to disk; if it refuses, the change fails.
-    pub fn change_text(
+    pub fn change_text<T>(
         &self,
         file: &ResolvedPath,
-        decide: impl FnOnce(&FileSnapshot) -> Result<Vec<u8>, ToolError>,
-    ) -> Result<TextChange, ToolError> {
+        decide: impl FnOnce(&FileSnapshot) -> Result<(Vec<u8>, T), ToolError>,
+    ) -> Result<(TextChange, T), ToolError> {
         let target = Cell::new(WriteTarget::Disk);
         let decided = RefCell::new(None);
         let write = |bytes: &[u8]| self.write_through_editor(target.get(), file, bytes);
@@ -145,14 +145,16 @@ impl CallContext {
                 self.refuse_unsaved_new(file, on_disk)?;
                 let (before, found) = self.visible_snapshot(file.path(), on_disk.clone());
                 target.set(found);
-                let bytes = decide(&before)?;
-                decided.replace(Some((before, bytes.clone())));
+                let (bytes, made) = decide(&before)?;
+                decided.replace(Some((before, bytes.clone(), made)));
                 Ok(FileChange::Replace(bytes))
             },
         )?;
-        let (before, requested) = decided
-            .into_inner()
-            .ok_or_else(|| ToolError::failed(ErrorReason::Io, "nothing was changed"))?;
+        let (before, requested, made) = decided.into_inner().ok_or_else(|| {
+            let path = file.display_path();
+            let what = format!("`{path}` was not changed; read it and try again");
+            ToolError::failed(ErrorReason::Io, what)
+        })?;
         let bytes = match &applied.landed {
             WriteOutcome::AsRequested => requested,
             WriteOutcome::Altered(bytes) => bytes.clone(),
@@ -161,7 +163,8 @@ impl CallContext {
                 buffer.map_or(requested, |buffer| buffer.bytes)
             }
         };
-        Ok(TextChange { before, bytes, facts: applied.after, landed: applied.landed })
+        let change = TextChange { before, bytes, facts: applied.after, landed: applied.landed };
+        Ok((change, made))
     }
 
     /// Asks the editor for the files whose changes the user is about to see, because the preview

@@ -147,13 +147,15 @@ impl NoteStoreSet {
         Ok((notes, more))
     }
 
-    /// The note with this name, the project's first.
+    /// The note with this name, the project's first. `list_hint` tells the reader of the error how to
+    /// list the names.
     pub fn find(
         &self,
         scope: Option<NoteScope>,
         name: &NoteName,
         workspace: &Workspace,
         may_read: &dyn Fn(NoteScope, &Path) -> bool,
+        list_hint: &str,
     ) -> Result<Note, ToolError> {
         let (notes, _) = self.list_notes(scope, workspace, may_read)?;
         let names = notes.iter().map(|note| note.name.as_str());
@@ -161,7 +163,7 @@ impl NoteStoreSet {
         notes.into_iter().find(|note| note.name == *name).ok_or_else(|| {
             let hint = match similar {
                 Some(similar) => format!("did you mean `{similar}`?"),
-                None => "the list of notes shows which there are".to_owned(),
+                None => list_hint.to_owned(),
             };
             let message = format!("there is no note `{name}`; {hint}");
             ToolError::not_found(ErrorReason::NoMatch, message)

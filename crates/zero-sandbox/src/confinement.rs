@@ -129,7 +129,7 @@ pub(crate) enum ConfineError {
     #[error("this program cannot start itself as a helper: `main` must begin with `from_argv0`")]
     NoHelper,
     /// The plan could not be passed to the init process.
-    #[error("the command could not be passed to the sandbox")]
+    #[error("the command could not be passed to the sandbox; try again")]
     HandOver(#[source] io::Error),
 }
 

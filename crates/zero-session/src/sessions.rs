@@ -1046,7 +1046,7 @@ pub enum SessionError {
     /// The key is invalid.
     #[error(transparent)]
     Key(#[from] InvalidSessionKeyError),
-    /// The session does not exist.
+    /// The session does not exist. OpenClaw clients match this text and the next one.
     #[error("No session found: {0}")]
     NotFound(String),
     /// No session has that label.

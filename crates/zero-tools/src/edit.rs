@@ -293,14 +293,10 @@ fn edit_file(
         apply_edits(plan, cx, &before)?;
         file_backup::save(backup, before, cx)?;
     }
-    let mut done = None;
-    let changed = cx.change_text(&plan.file, |before| {
+    let (changed, (freshness, text, mut edited)) = cx.change_text(&plan.file, |before| {
         let AppliedEdits { freshness, text, edited, new } = apply_edits(plan, cx, before)?;
-        done = Some((freshness, text, edited));
-        Ok(new)
+        Ok((new, (freshness, text, edited)))
     })?;
-    let (freshness, text, mut edited) =
-        done.ok_or_else(|| ToolError::failed(ErrorReason::Io, "the file was not changed"))?;
     let editor_note = editor_change_note::editor_change_note(
         &changed,
         &String::from_utf8_lossy(&edited.text),

@@ -249,7 +249,8 @@ impl MemoryCall<'_> {
 
     fn find_note(&self, scope: Option<NoteScope>, name: &NoteName) -> Result<Note, ToolError> {
         let may_read = |scope: NoteScope, path: &Path| self.may_read(scope, path);
-        self.memories.find(scope, name, self.cx.workspace(), &may_read)
+        let hint = "list the notes to see their names";
+        self.memories.find(scope, name, self.cx.workspace(), &may_read, hint)
     }
 
     /// Rules may deny reading files of the project. Notes of the user are not such files.

@@ -151,17 +151,12 @@ fn write_file(
         check_freshness(plan, cx, &before)?;
         file_backup::save(backup, before, cx)?;
     }
-    let mut written = None;
-    let changed = cx.change_text(&plan.file, |before| {
+    let (changed, mut written) = cx.change_text(&plan.file, |before| {
         plan.previewed.check_unchanged(before, shown)?;
         check_freshness(plan, cx, before)?;
         let new = encode_text(before, &plan.content, shown)?;
-        let bytes = new.bytes.clone();
-        written = Some(new);
-        Ok(bytes)
+        Ok((new.bytes.clone(), new))
     })?;
-    let mut written =
-        written.ok_or_else(|| ToolError::failed(ErrorReason::Io, "the file was not written"))?;
     if let Some(seen) = cx.seen_files() {
         changed.record_seen(plan.file.path(), seen);
     }

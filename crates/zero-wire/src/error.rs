@@ -24,6 +24,9 @@ pub struct ErrorPayload {
     pub retry_after_ms: Option<u64>,
 }
 
+/// `details.code` of the error for a session that does not exist.
+pub const SESSION_NOT_FOUND: &str = "SESSION_NOT_FOUND";
+
 /// Kind of an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]

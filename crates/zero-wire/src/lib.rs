@@ -37,7 +37,7 @@ pub mod usage;
 pub mod zero_sessions;
 
 pub use close::CloseReason;
-pub use error::{ErrorCode, ErrorPayload};
+pub use error::{ErrorCode, ErrorPayload, SESSION_NOT_FOUND};
 pub use frame::{EventFrame, GatewayFrame, RequestFrame, ResponseFrame};
 pub use method::{GatewayMethod, TokenScope};
 pub use params::parse_params;

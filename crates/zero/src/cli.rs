@@ -95,8 +95,8 @@ pub enum CompletionKind {
 
 /// A coding agent and a sandboxed tool runtime
 ///
-/// zero checks every tool call against your rules before it runs, executes it in a sandbox and
-/// records it in an audit log. What tools and commands change in the workspace can be undone.
+/// zero checks every tool call against your rules before it runs and records it in an audit log.
+/// Commands run in a sandbox. What tools and commands change in the workspace can be undone.
 #[derive(Debug, Parser)]
 #[command(
     name = "zero",
@@ -204,7 +204,7 @@ pub enum CliCommand {
     Jobs(JobsArgs),
     /// List the ports of servers in sandboxes, and forward one to this machine
     Ports(PortsArgs),
-    /// Remove old sessions and other data, and give free space back
+    /// Remove old sessions and other data, and free disk space
     Prune(PruneArgs),
     /// Run the gateway, which stores sessions and runs agents for clients
     Gateway(GatewayArgs),
@@ -258,7 +258,7 @@ pub enum CliCommand {
     },
     /// Find problems and risks: settings, rules, trust, sandbox, audit log, PATH
     Doctor(DoctorArgs),
-    /// Replace zero with the newest release, or say what does
+    /// Update zero, or print the command that updates it
     Update(UpdateArgs),
     /// Print a shell completion script
     #[command(after_help = "Example:
@@ -282,7 +282,7 @@ pub enum CliCommand {
         #[arg(value_name = "COMMAND")]
         command: Vec<String>,
     },
-    /// Print a how-to page, or the help of a command
+    /// Print a page of the documentation, or the help of a command
     Help(HelpArgs),
 }
 
@@ -376,8 +376,8 @@ pub struct ToolsShowArgs {
   zero tools call Write - --yes < input.json
   zero tools call read_file '{\"path\": \"README.md\"}' --dialect acp
 
-On a terminal, zero asks before a call that changes something. Without a terminal, pass --yes.
-`zero undo` reverts what the call changed in the workspace.
+On a terminal, zero asks before a call that needs permission. Without a terminal, it denies such a
+call unless a rule allows it or you pass --yes. `zero undo` reverts what the call changed in the workspace.
 
 Exit codes: 0 the tool returned a result, 1 it returned an error or its command failed
 (`exit_code` in the JSON is the command's own), 2 wrong usage, 3 denied.")]
@@ -449,7 +449,7 @@ Example:
   {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/use\",\"params\":{\"sessionId\":\"s1\",\"toolCallId\":\"c1\",\"toolName\":\"read_file\",\"input\":{\"path\":\"README.md\"}}}
 
 If a call needs permission, zero sends the request session/request_permission to the caller. If the
-caller does not support it, the call is denied. Protocol: docs/reference/tools-serve.md.
+caller does not support it, the call is denied. Protocol: `zero help tools-serve`.
 
 Exit codes: 0 the caller closed stdin, 1 error, 2 wrong usage."
 )]

@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 
 /// What the packages say about zero.
 pub(super) const SUMMARY: &str = "Coding agent and sandboxed tool runtime in one binary";
-pub(super) const DESCRIPTION: &str = "zero checks every tool call against your rules before it runs, executes it in a sandbox \
-                           and records it in an audit log. File edits can be undone.";
+pub(super) const DESCRIPTION: &str = "zero checks every tool call against your rules before it runs and records it in an audit \
+                           log. Commands run in a sandbox. File edits can be undone.";
 /// As in the licence. There is no address: SECURITY.md and the page of the repository say how to reach them.
 pub(super) const MAINTAINER: &str = "The zero contributors";
 pub(super) const LICENSE: &str = "MIT OR Apache-2.0";

@@ -47,7 +47,7 @@ fn describe_problem(end: &RunOutcome) -> Option<String> {
             "output limit reached, the reply is cut off; to go on, send \"continue\"".to_owned()
         }
         RunOutcome::MaxTurns { turns } => format!(
-            "turn limit reached after {turns} model calls; to go on, send \"continue\", or raise `maxTurns` of the agent"
+            "the run reached its limit of {turns} model requests; to go on, send \"continue\", or raise `maxTurns` of the agent"
         ),
         RunOutcome::Budget { message } => format!("budget: {message}"),
         RunOutcome::Refused { message } => format!("the model refused: {message}"),

@@ -19,12 +19,12 @@ const RIGHT_COLUMNS_MIN: usize = 30;
 /// Keys and what they do, for `/keys`.
 const KEYS: &[(&str, &str)] = &[
     ("Enter", "send; while the agent works, the prompt waits for its turn"),
-    ("Ctrl-Enter", "send at once: the run that works is stopped, prompts that wait stay"),
+    ("Ctrl-Enter", "stop the active run and send the prompt at once; queued prompts run after it"),
     ("Shift-Enter, Alt-Enter, Ctrl-J, \\ Enter", "new line"),
-    ("Esc", "stop the run; twice on an empty line: back to an earlier prompt"),
+    ("Esc", "stop the run; twice on an empty line: rewind to an earlier prompt"),
     ("Ctrl-C", "empty the line, or stop the run; twice: leave"),
     ("Ctrl-D", "leave, on an empty line"),
-    ("Alt-Up", "take the last prompt that waits back into the input"),
+    ("Alt-Up", "move the last queued prompt back into the input"),
     ("Ctrl-T", "the whole conversation: search, fold, copy"),
     ("Ctrl-G", "edit the prompt in $VISUAL or $EDITOR"),
     ("Ctrl-O", "unfold a folded paste"),

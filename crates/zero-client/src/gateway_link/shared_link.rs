@@ -332,6 +332,7 @@ impl SharedLink {
         Err(GatewayLinkError::Refused {
             code: zero_wire::ErrorCode::Unavailable,
             message: format!("{SLOTS_MAX} sessions are open already; close one first"),
+            detail: None,
         })
     }
 

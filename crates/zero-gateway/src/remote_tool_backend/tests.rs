@@ -397,7 +397,7 @@ async fn only_offered_tools_are_called() {
     let end = rig.start_call("c1", "rm").await.unwrap();
     assert_eq!(
         result_text(&end),
-        (ToolCallStatus::Failed, "the tool host laptop has no tool `rm` now")
+        (ToolCallStatus::Failed, "the hosting client laptop has no tool `rm` now")
     );
     rig.cancel.cancel();
     let end = rig.start_call("c1", "read").await.unwrap();

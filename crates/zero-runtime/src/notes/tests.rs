@@ -246,9 +246,10 @@ fn reading_creates_no_folder() {
     fixture.put(NoteScope::User, "mine", "x").unwrap();
     fixture.put(NoteScope::Project, "mine", "y").unwrap();
     let name = NoteName::new("mine").unwrap();
-    let find = |scope| memories.find(scope, &name, &fixture.workspace, &|_, _| true).unwrap().text;
+    let find =
+        |scope| memories.find(scope, &name, &fixture.workspace, &|_, _| true, "").unwrap().text;
     assert_eq!((find(None), find(Some(NoteScope::User))), ("y".to_owned(), "x".to_owned()));
     let wrong = NoteName::new("mime").unwrap();
-    let error = memories.find(None, &wrong, &fixture.workspace, &|_, _| true).unwrap_err();
+    let error = memories.find(None, &wrong, &fixture.workspace, &|_, _| true, "").unwrap_err();
     assert_eq!(error.message, "there is no note `mime`; did you mean `mine`?");
 }

@@ -28,7 +28,7 @@ pub enum WebError {
         why: String,
     },
     /// A time limit was exceeded.
-    #[error("{what} did not arrive within {} s", .after.as_secs())]
+    #[error("{what} did not arrive within {} s; try again later", .after.as_secs())]
     TimedOut {
         /// What was waited for.
         what: &'static str,
@@ -36,7 +36,7 @@ pub enum WebError {
         after: Duration,
     },
     /// The response is too large.
-    #[error("{what} is larger than {bytes_max} bytes")]
+    #[error("{what} is larger than {bytes_max} bytes; request a smaller page")]
     TooLarge {
         /// What was too large.
         what: &'static str,

@@ -415,7 +415,9 @@ impl JournalStore {
             Ok(line) => serde_json::from_slice(&line).map_err(|error| {
                 ToolError::failed(
                     ErrorReason::Io,
-                    format!("change {id} in the journal is damaged: {error}"),
+                    format!(
+                        "change {id} in the journal is damaged and cannot be undone: {error}; `zero undo --list` shows the others"
+                    ),
                 )
             }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

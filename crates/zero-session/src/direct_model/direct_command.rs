@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
-use zero_core::text_shortening::excerpt;
+use zero_core::text_shortening::{excerpt, first_sentence};
 use zero_runtime::name_suggestions::suggest_names;
 
 use super::ATTACH_MODEL_HINT;
@@ -272,8 +272,7 @@ fn help_text(tools: &[ModelToolDefinition]) -> String {
         text.push_str("\nAny tool, with its arguments as JSON:\n");
     }
     for tool in others {
-        let about: String = tool.description.lines().next().unwrap_or_default().to_owned();
-        let _ = writeln!(text, "- `{}`: {about}", tool_usage(tool));
+        let _ = writeln!(text, "- `{}`: {}", tool_usage(tool), first_sentence(&tool.description));
     }
     text.push_str("\nAnd `/status`, `/mode [ask|accept-edits|plan|auto]` and `/model [name]`.\n");
     let _ = write!(text, "\nOther prompts need a model; {ATTACH_MODEL_HINT}.");
@@ -295,7 +294,7 @@ mod tests {
     fn tools() -> Vec<ModelToolDefinition> {
         let tool = |name: &str, required: &[&str]| ModelToolDefinition {
             name: name.to_owned(),
-            description: format!("What {name} does.\nAnd more."),
+            description: format!("What {name}\ndoes. And\nmore."),
             input_schema: json!({"type": "object", "required": required}),
         };
         vec![
@@ -410,12 +409,12 @@ mod tests {
         - `/bash COMMAND`: runs a command; the rest of the line is passed unchanged
 
         Any tool, with its arguments as JSON:
-        - `/Write {"file_path": …, "content": …}`: What Write does.
-        - `/git__log {}`: What git__log does.
+        - `/Write {"file_path": …, "content": …}`: What Write does
+        - `/git__log {}`: What git__log does
 
         And `/status`, `/mode [ask|accept-edits|plan|auto]` and `/model [name]`.
 
-        Other prompts need a model; to configure one, set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or OLLAMA_HOST, or add one under `models` in settings, and start again.
+        Other prompts need a model; to configure one, run `zero login`, or set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or OLLAMA_HOST, or add one under `models` in settings; then start a new session.
         "###);
     }
 }

@@ -47,7 +47,7 @@ use crate::sessions::task_tool;
 use crate::sessions::unsaved_messages::UnsavedMessages;
 use crate::sessions::work_clock::WorkClock;
 use crate::store::{SessionPatch, SessionRecord, StoreError, TranscriptStart};
-use crate::turn::call_batch::{NOT_RUN, TASK_TOOL};
+use crate::turn::call_batch::{CALLS_USED_UP, NOT_RUN, TASK_TOOL};
 use crate::turn::{
     LoopGuardAnswer, RequestContext, TranscriptSummary, Turn, TurnAction, TurnInput,
 };
@@ -618,8 +618,8 @@ impl<'a> RunDriver<'a> {
         let cancel = under_way.cancel.child_token();
         let permit = Arc::clone(&self.permit);
         if !self.calls.take() {
-            let text = "not run: the budget of tool calls is used up";
-            let error = ToolError::failed(ErrorReason::ResourceExhausted, text).with_tool(&tool);
+            let error = ToolError::failed(ErrorReason::ResourceExhausted, CALLS_USED_UP);
+            let error = error.with_tool(&tool);
             return under_way.step(TurnInput::CallEnded { call: id, outcome: error.into() });
         }
         if tool == TASK_TOOL

@@ -28,6 +28,10 @@ pub(crate) const TASK_TOOL: &str = "Task";
 /// Result of a call that did not start.
 pub(crate) const NOT_RUN: &str = "not run: the run was stopped before its turn came";
 
+/// Result of a call beyond the budget of tool calls.
+pub(crate) const CALLS_USED_UP: &str =
+    "not run: the budget of tool calls is used up; finish with what you have";
+
 /// Whether a call can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallReadiness {
@@ -84,10 +88,9 @@ impl BatchedCall {
     ) -> Self {
         let tool = tools.iter().find(|tool| tool.name == name);
         let hopeless = match (tool, input, readiness) {
-            (_, _, CallReadiness::OverBudget) => Some(ToolError::failed(
-                ErrorReason::ResourceExhausted,
-                "not run: the budget of tool calls is used up",
-            )),
+            (_, _, CallReadiness::OverBudget) => {
+                Some(ToolError::failed(ErrorReason::ResourceExhausted, CALLS_USED_UP))
+            }
             (_, _, CallReadiness::Truncated) => Some(ToolError::invalid(
                 ErrorReason::SchemaViolation,
                 "the answer was cut before this call was complete, so it was not run; write less at a time, for example in several calls",

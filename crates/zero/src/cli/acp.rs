@@ -30,7 +30,7 @@ Examples:
 
 Tools always run on this machine, under its rules, even if the agent runs elsewhere. zero writes
 only the protocol to stdout and reports errors to the editor; --verbose adds a log on stderr. For
-JetBrains, Neovim and Emacs, see docs/start/editor.md; for all options, docs/reference/acp.md.
+JetBrains, Neovim and Emacs, see `zero help editor`; for all options, `zero help reference/acp`.
 
 Exit codes: 0 the editor closed the connection (with --login: the key is stored), 1 error, 2 wrong
 usage."

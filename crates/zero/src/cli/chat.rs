@@ -17,7 +17,7 @@ use super::session_args::SessionArgs;
 In the chat, /help lists the commands and /keys the keys. Enter sends, Esc stops the run, Ctrl-C twice
 leaves. Sessions, rules, sandbox and tools are those of `zero run`.
 
-Exit codes: 0 the user left, 1 error, 2 wrong usage.")]
+Exit codes: 0 you left the chat, 1 error, 2 wrong usage.")]
 pub struct ChatArgs {
     /// Prompt to begin with
     #[arg(value_name = "PROMPT")]

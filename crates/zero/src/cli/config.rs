@@ -28,9 +28,9 @@ pub enum ConfigCommand {
     /// Remove a setting from a file
     Unset(ConfigUnsetArgs),
     /// Add a value to a list
-    Add(ConfigItemArgs),
+    Add(ConfigAddArgs),
     /// Remove a value from a list
-    Remove(ConfigItemArgs),
+    Remove(ConfigRemoveArgs),
     /// Store an API key in the desktop's keyring
     SetKey(ConfigSetKeyArgs),
     /// Remove an API key from the desktop's keyring
@@ -163,19 +163,37 @@ pub struct ConfigUnsetArgs {
     pub layer: SettingsLayerArgs,
 }
 
-/// `zero config add` and `zero config remove`
+/// `zero config add`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   zero config add permissions.allow 'Bash(git status:*)'
   zero config add permissions.deny 'Read(~/.ssh/**)' --project
-  zero config remove permissions.allow 'Bash(git status:*)'
 
-Without --project or --local, the command changes your own file. Adding a value that is already
-present, or removing one that is not, succeeds without a change.")]
-pub struct ConfigItemArgs {
+Without --project or --local, the command changes your own file. Adding a value that the list has
+already succeeds without a change.")]
+pub struct ConfigAddArgs {
     /// Name of the list, such as `permissions.allow`
     pub key: String,
-    /// Value to add or remove, as JSON or plain text
+    /// Value to add, as JSON or plain text
+    #[arg(allow_hyphen_values = true)]
+    pub value: String,
+    /// File to change.
+    #[command(flatten)]
+    pub layer: SettingsLayerArgs,
+}
+
+/// `zero config remove`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  zero config remove permissions.allow 'Bash(git status:*)'
+  zero config remove permissions.deny 'Read(~/.ssh/**)' --project
+
+Without --project or --local, the command changes your own file. Removing a value that the list does
+not have succeeds without a change.")]
+pub struct ConfigRemoveArgs {
+    /// Name of the list, such as `permissions.allow`
+    pub key: String,
+    /// Value to remove, as JSON or plain text
     #[arg(allow_hyphen_values = true)]
     pub value: String,
     /// File to change.

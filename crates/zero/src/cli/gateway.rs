@@ -45,7 +45,7 @@ pub enum GatewayCommand {
     Devices(Box<GatewayDevicesArgs>),
     /// List the gateways that share a database
     Nodes(Box<GatewayNodesArgs>),
-    /// Let a gateway hand its sessions over to the others, and end
+    /// Hand a gateway's sessions over to the others and stop it
     Drain(Box<GatewayDrainArgs>),
 }
 
@@ -55,8 +55,8 @@ pub enum GatewayCommand {
   zero gateway drain                  the gateway that runs on this machine
   zero gateway drain box-1f3a         another one that shares its database
 
-Tool calls that run may end, for as long as `--grace` of that gateway says. Then its runs go on at the
-other gateways, and it ends. SIGTERM does the same.
+Running tool calls may finish within that gateway's `--grace`. Then the other gateways continue its
+runs, and it stops. SIGTERM does the same.
 
 Exit codes: 0 done, 1 error, 2 wrong usage.")]
 pub struct GatewayDrainArgs {
@@ -82,7 +82,7 @@ pub struct GatewayDrainArgs {
 
 A gateway has a lease, which it renews every 1.5 s. When it runs out, others continue its runs. If a
 gateway runs on this machine or `--url` names one, it asks the others how they are; otherwise the
-command looks into the database.
+command reads the database.
 
 Exit codes: 0 done, 1 error, 2 wrong usage.")]
 pub struct GatewayNodesArgs {
@@ -131,7 +131,7 @@ pub enum GatewayDevicesCommand {
         /// Start of the id of the device or of its request
         id: String,
         /// What it may do: read, write, approvals, questions, admin
-        #[arg(long, value_name = "SCOPES", value_delimiter = ',', default_values = APPROVED_SCOPES_DEFAULT, value_parser = scope_names())]
+        #[arg(long, value_name = "SCOPES", value_delimiter = ',', default_value = APPROVED_SCOPES_DEFAULT, value_parser = scope_names())]
         scopes: Vec<String>,
     },
     /// Revoke a device
@@ -142,9 +142,9 @@ pub enum GatewayDevicesCommand {
 }
 
 /// Scopes of the browser that `zero console` pairs, unless others are named.
-const SCOPES_DEFAULT: [&str; 1] = ["admin"];
+const SCOPES_DEFAULT: &str = "admin";
 /// Scopes of a device that asks to be paired, unless others are named; the console offers the same.
-const APPROVED_SCOPES_DEFAULT: [&str; 3] = ["read", "approvals", "questions"];
+const APPROVED_SCOPES_DEFAULT: &str = "read,approvals,questions";
 
 fn scope_names() -> PossibleValuesParser {
     PossibleValuesParser::new(["read", "write", "approvals", "questions", "admin"])
@@ -167,7 +167,7 @@ phone, give the gateway a TLS certificate.
 Exit codes: 0 done, 1 error, 2 wrong usage.")]
 pub struct ConsoleArgs {
     /// What the paired browser may do: read, write, approvals, questions, admin
-    #[arg(long, value_name = "SCOPES", value_delimiter = ',', default_values = SCOPES_DEFAULT, value_parser = scope_names())]
+    #[arg(long, value_name = "SCOPES", value_delimiter = ',', default_value = SCOPES_DEFAULT, value_parser = scope_names())]
     pub scopes: Vec<String>,
     /// Port of the gateway, if the command runs one [default: from settings, or 18789]
     #[arg(long, value_name = "PORT")]

@@ -5,8 +5,8 @@ use clap::Args;
 /// `zero help`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A topic is a how-to page of zero's documentation. If a command has the same name, the command comes
-first; the page is then `zero help how-to/NAME`. On a terminal, a page that is longer than the window
+    after_help = "A topic is a page of zero's documentation. If a command has the same name, the command comes first;
+the page is then `zero help how-to/NAME` or `zero help reference/NAME`. On a terminal, a page that is longer than the window
 is shown page by page.
 
 Examples:

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 agents. For each entry it says what became of it: taken over, made stricter because zero has no exact
 counterpart, or left out and why. An allow rule is never wider than it was, and a deny rule never
 narrower. Values that look like secrets are not copied; the entry names the variable to set. zero
-shows the change as a diff and writes it after a yes. What zero's own settings already say stays.
+shows the change as a diff and writes it after you confirm. Existing zero settings are kept.
 
 Examples:
   zero import claude               from ~/.claude into your settings

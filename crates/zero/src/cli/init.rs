@@ -7,10 +7,10 @@ use clap::Args;
 /// `zero init`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "zero looks at the languages, build tools and package managers of the project, and at the settings of
+    after_help = "zero inspects the languages, build tools and package managers of the project, and the settings of
 other agents in it. It proposes .zero/settings.json, with rules and limits for this stack and the
 hosts of the package registries that the project itself configures, and an AGENTS.md if the project
-has no instructions for agents. It shows both as a diff and writes them after a yes. It never changes
+has no instructions for agents. It shows both as a diff and writes them after you confirm. It never changes
 a file that exists, runs nothing, and reads no file that may contain secrets.
 
 Examples:

@@ -109,8 +109,8 @@ pub enum McpCommand {
 /// `zero mcp add`
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "zero mcp add [OPTIONS] <NAME> <URL>
-       zero mcp add [OPTIONS] <NAME> -- <COMMAND>...",
+    override_usage = "zero mcp add [OPTIONS] <SERVER> <URL>
+       zero mcp add [OPTIONS] <SERVER> -- <COMMAND>...",
     after_help = "Everything after `--` is the command and its arguments. A secret does not belong on a command line:
 name a variable of zero's own environment with --env-from, or log in with `zero mcp login`.
 
@@ -125,6 +125,7 @@ Exit codes: 0 added, 2 wrong usage, or a server of this name exists."
 )]
 pub struct McpAddArgs {
     /// Name of the server, which the names of its tools begin with
+    #[arg(value_name = "SERVER")]
     pub name: String,
     /// URL of a server that is reached over HTTP
     #[arg(value_name = "URL", conflicts_with = "command", required_unless_present = "command")]
@@ -153,6 +154,7 @@ Without --project or --local, the command changes your own file.
 Exit codes: 0 removed, 1 the file has no such server, 2 wrong usage.")]
 pub struct McpRemoveArgs {
     /// Name of the server
+    #[arg(value_name = "SERVER")]
     pub name: String,
     /// File to change.
     #[command(flatten)]
@@ -169,6 +171,7 @@ pub struct McpRemoveArgs {
 Exit codes: 0 all enabled servers work, 1 some do not, 2 wrong usage.")]
 pub struct McpStatusArgs {
     /// Name of the server [default: all]
+    #[arg(value_name = "SERVER")]
     pub alias: Option<String>,
     /// Do not start or connect to servers
     #[arg(long)]
@@ -192,6 +195,7 @@ Examples:
 )]
 pub struct McpReconnectArgs {
     /// Name of the server [default: all]
+    #[arg(value_name = "SERVER")]
     pub alias: Option<String>,
     /// Folder to work in [default: current folder]
     #[arg(long, value_name = "DIR")]
@@ -213,6 +217,7 @@ Exit codes: 0 approved, or nothing changed; 1 error; 2 wrong usage; 3 not approv
 )]
 pub struct McpApproveArgs {
     /// Name of the server
+    #[arg(value_name = "SERVER")]
     pub alias: String,
     /// Name of the tool, as zero or the server names it [default: all that changed]
     pub tool: Option<String>,
@@ -236,6 +241,7 @@ Examples:
 )]
 pub struct McpLoginArgs {
     /// Name of the server
+    #[arg(value_name = "SERVER")]
     pub alias: String,
     /// Prompt for the URL that the browser ends at, instead of waiting for the redirect
     #[arg(long)]
@@ -251,6 +257,7 @@ pub struct McpLoginArgs {
   zero mcp logout docs")]
 pub struct McpLogoutArgs {
     /// Name of the server
+    #[arg(value_name = "SERVER")]
     pub alias: String,
     /// Folder to work in [default: current folder]
     #[arg(long, value_name = "DIR")]

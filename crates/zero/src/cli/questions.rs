@@ -15,11 +15,11 @@ end of zero and of the machine, if the tools of its session run with the gateway
 again if it would do something else than what you saw.
 
 Answers to a call:
-  allow_once     this call
-  allow_always   this and similar calls, for this session; no rule is added to settings
-  reject_once    not this call
-  reject_always  neither this nor similar calls, for this session
-  reject_tool    no call of this tool, for this session
+  allow_once      this call
+  allow_session   this and similar calls, for this session; no rule is added to settings
+  reject_once     not this call
+  reject_session  neither this nor similar calls, for this session
+  reject_tool     no call of this tool, for this session
 
 Examples:
   zero run --park \"publish the package\"         stops at the first question

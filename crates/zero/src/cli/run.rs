@@ -24,8 +24,8 @@ use super::value_parsers;
   zero run --output-format json \"…\" | jq .    print one JSON object at the end
   zero run --output-schema bugs.json \"…\"      answer with JSON that fits a schema
 
-Configure a model in settings (`models`), or set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY
-or OLLAMA_HOST. Without a model, the agent `direct` runs prompts that start with `/` as tool
+Set up a model with `zero login`, under `models` in settings, or with OPENAI_API_KEY,
+ANTHROPIC_API_KEY, GEMINI_API_KEY or OLLAMA_HOST. Without a model, the agent `direct` runs prompts that start with `/` as tool
 calls: see `zero run /help`.
 
 zero asks on the terminal before it does anything that needs permission. Without a terminal, it

@@ -23,7 +23,7 @@ pub enum SessionsCommand {
     Export(SessionsExportArgs),
     /// Copy a session with its conversation, to continue it in another direction
     Fork(SessionsForkArgs),
-    /// Take files and conversation back to before a prompt
+    /// Restore files and conversation to their state before a prompt
     Rewind(SessionsRewindArgs),
     /// List or revoke what you allowed or rejected for the rest of a session
     Grants(SessionsGrantsArgs),
@@ -185,14 +185,14 @@ pub struct SessionsForkArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   zero sessions rewind bug-42 --list             list the prompts
-  zero sessions rewind bug-42                    take the newest prompt back
+  zero sessions rewind bug-42                    undo the newest prompt
   zero sessions rewind bug-42 --to 3             back to before prompt 3
   zero sessions rewind bug-42 --to 3 --files     files only
-  zero sessions rewind bug-42 --undo             take the last rewind back
+  zero sessions rewind bug-42 --undo             undo the last rewind
 
-zero takes back the changes that its file tools, commands and MCP servers made since the prompt. It names what is
-not recorded. If another program changed a file since, zero lists the
-files and touches nothing. Nothing is lost: a rewind can be taken back.
+zero undoes the changes that its file tools, commands and MCP servers made since the prompt. It names
+what is not recorded. If another program changed a file since, zero lists the files and touches
+nothing. Nothing is lost: a rewind can be undone.
 
 Exit codes: 0 rewound, 1 an error, 2 wrong usage, 3 refused because files were changed since.")]
 pub struct SessionsRewindArgs {
@@ -201,16 +201,16 @@ pub struct SessionsRewindArgs {
     /// Number of the prompt before which the session is to be [default: the newest]
     #[arg(long, value_name = "PROMPT", value_parser = clap::value_parser!(u64).range(1..))]
     pub to: Option<u64>,
-    /// Take back only files
+    /// Rewind only files
     #[arg(long, conflicts_with_all = ["conversation", "both"])]
     pub files: bool,
-    /// Take back only the conversation
+    /// Rewind only the conversation
     #[arg(long, conflicts_with = "both")]
     pub conversation: bool,
-    /// Take back files and conversation, which is the default
+    /// Rewind files and conversation (default)
     #[arg(long)]
     pub both: bool,
-    /// Take back the last rewind
+    /// Undo the last rewind
     #[arg(long, conflicts_with = "to")]
     pub undo: bool,
     /// Overwrite files that another program changed since

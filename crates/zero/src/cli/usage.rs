@@ -18,8 +18,8 @@ A run counts on the day it began. `budgets` in your settings limits what is spen
 
 Exit codes: 0 done, 1 error, 2 wrong usage.")]
 pub struct UsageArgs {
-    /// What a row stands for
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = UsageGrouping::Day)]
+    /// Group rows by
+    #[arg(long, value_name = "GROUP", value_enum, default_value_t = UsageGrouping::Day)]
     pub by: UsageGrouping,
     /// Time span to include, such as `12h` or `30d`
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = look_back)]

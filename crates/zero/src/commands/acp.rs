@@ -47,7 +47,7 @@ pub(super) fn run(app: &AppContext, args: &AcpArgs) -> anyhow::Result<ExitOutcom
     }
     app.terminal.print_protocol_hint(
         "the Agent Client Protocol",
-        "configure your editor to start `zero acp` (docs/start/editor.md), or use `zero run` here",
+        "configure your editor to start `zero acp` (see `zero help editor`), or use `zero run` here",
     );
     let output = stdio_guard::take_stdout().context("could not reserve stdout for the editor")?;
     let app =

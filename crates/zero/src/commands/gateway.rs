@@ -104,7 +104,7 @@ pub(super) fn serve(
         && gateway.tokens.is_empty()
         && args.password_file.is_none()
         && gateway.password_file.is_none();
-    let auth = build_auth_config(app, args, &gateway, address.ip(), folder_access.clone())?;
+    let auth = build_auth_config(app, args, &gateway, address, folder_access.clone())?;
     let flags = SharedStoreFlags {
         store: args.store.as_deref(),
         password_file: args.store_password_file.as_ref(),
@@ -246,7 +246,7 @@ fn build_auth_config(
     app: &AppContext,
     args: &GatewayServeArgs,
     settings: &GatewaySettings,
-    address: IpAddr,
+    address: SocketAddr,
     folder_access: FolderAccess,
 ) -> anyhow::Result<AuthConfig> {
     let mut auth = AuthConfig::deny_all();
@@ -280,11 +280,8 @@ fn build_auth_config(
     if !is_empty {
         return Ok(auth);
     }
-    if !address.to_canonical().is_loopback() {
-        let what = format!(
-            "`{address}` is reachable from other machines, so clients need a token or password; pass --token-file or --password-file, or set `gateway.tokens`"
-        );
-        return Err(UsageError(what).into());
+    if !address.ip().to_canonical().is_loopback() {
+        return Err(to_usage_error(GatewayServeError::NoAuth(address)).into());
     }
     Ok(auth.with_token(&load_or_create_token(app)?, local_principal())?)
 }

@@ -97,7 +97,8 @@ impl MemoryCommandContext<'_> {
     }
 
     fn find_note(&self, name: &NoteName) -> anyhow::Result<Note> {
-        Ok(self.memories.find(self.scope(), name, &self.workspace, &|_, _| true)?)
+        let hint = "`zero memory list` shows them";
+        Ok(self.memories.find(self.scope(), name, &self.workspace, &|_, _| true, hint)?)
     }
 
     fn list(&self) -> anyhow::Result<()> {

@@ -20,7 +20,7 @@ use crate::cli::{
 };
 use crate::commands::run::run_printer::{RunDetails, RunPrinter};
 use crate::commands::run::unattended_run::{
-    UnattendedRun, describe_approval, describe_form, render_preview,
+    UnattendedRun, answer_id, answer_word, describe_approval, describe_form, render_preview,
 };
 use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
@@ -91,8 +91,9 @@ async fn list(app: &AppContext, args: &QuestionsListArgs) -> anyhow::Result<Exit
     let mut table = TextTable::new(["QUESTION", "SESSION", "WHAT", "ANSWERS"]);
     let meanings: Vec<String> = ApprovalAnswer::ALL
         .into_iter()
-        .filter(|answer| questions.iter().any(|it| it.answers.iter().any(|id| id == answer.id())))
-        .map(|answer| format!("`{}`: {}", answer.id(), describe_answer(answer)))
+        .map(|answer| (answer_word(answer.id()), answer))
+        .filter(|(word, _)| questions.iter().any(|it| it.answers.iter().any(|id| id == word)))
+        .map(|(word, answer)| format!("`{word}`: {}", describe_answer(answer)))
         .collect();
     for question in questions {
         table.add_row([
@@ -131,7 +132,12 @@ fn to_questions(found: ApprovalsListResult) -> Vec<WaitingQuestion> {
         created_at_ms: pending.created_at_ms,
         is_form: false,
         title: pending.request.title.clone(),
-        answers: pending.request.options.iter().map(|option| option.id.clone()).collect(),
+        answers: pending
+            .request
+            .options
+            .iter()
+            .map(|option| answer_word(&option.id).to_owned())
+            .collect(),
         schema: None,
         call: Some(pending.request),
     });
@@ -254,7 +260,16 @@ async fn answer_and_subscribe<'a>(
             client.request::<ZeroQuestionsResolve>(resolve).await?;
         }
         false => {
-            let resolve = ApprovalsResolveParams { id: question.id, answer: args.answer.clone() };
+            let answer = answer_id(&args.answer);
+            let offered = &question.answers;
+            if answer != ApprovalAnswer::RejectOnce.id()
+                && !offered.iter().any(|word| answer_id(word) == answer)
+            {
+                let what =
+                    format!("that answer is not offered; answer one of {}", offered.join(", "));
+                return Err(UsageError(what).into());
+            }
+            let resolve = ApprovalsResolveParams { id: question.id, answer: answer.to_owned() };
             client.request::<ZeroApprovalsResolve>(resolve).await?;
         }
     }

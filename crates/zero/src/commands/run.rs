@@ -55,7 +55,7 @@ use self::open_questions::OpenQuestions;
 use self::piped_input::PipedInput;
 use self::run_printer::{RunDetails, RunPrinter};
 pub(in crate::commands) use self::session_choice::short_name;
-use self::session_choice::{is_new_session, open_session};
+use self::session_choice::{OpenedSession, is_unnamed, open_session};
 use crate::AppContext;
 use crate::cli::{OutputFormat, RunArgs};
 use crate::commands::dry_run::{DryRun, DryRunEnd};
@@ -216,14 +216,14 @@ async fn run_turn(
         continued: Arc::default(),
     };
     let opened = open_session(app, args, &connection, &asking, &folder.cwd).await?;
-    let Some(mut session) = opened else {
+    let Some(OpenedSession { info: mut session, is_created }) = opened else {
         connection.close().await;
         return Ok(ExitOutcome::Interrupted);
     };
     let needs_model = session.model == DIRECT && session.agent != DIRECT;
     let is_slash_command = prompt.trim_start().starts_with('/');
     if needs_model && !is_slash_command {
-        if is_new_session(args) {
+        if is_created {
             delete_session(&connection.client, session).await;
         }
         let is_local = connection.local_store().is_some();
@@ -236,6 +236,9 @@ async fn run_turn(
     if args.park {
         if let PipedInput::Text(_) = input {
             let what = "`--park` attaches nothing from stdin; put it into a file and mention that, or pass `< /dev/null`";
+            if is_created {
+                delete_session(&connection.client, session).await;
+            }
             connection.close().await;
             return Err(UsageError(what.to_owned()).into());
         }
@@ -294,8 +297,7 @@ async fn run_turn(
     let (tools, servers) = match begun {
         Ok(Some(hosted)) => hosted,
         unbegun => {
-            // Keep a session that the user named: another client may use it, even if it is new.
-            if is_new_session(args) && unbegun.as_ref().map_or_else(is_refusal, |_| true) {
+            if is_created && unbegun.as_ref().map_or_else(is_refusal, |_| true) {
                 delete_session(&client, session).await;
             }
             connection.close().await;
@@ -414,7 +416,7 @@ async fn run_turn(
     // Not needed if the user named the session, or if a script reads stderr and the run succeeded.
     let is_needed =
         app.terminal.err.is_terminal() || form != OutputFormat::Text || exit != ExitOutcome::Ok;
-    if is_new_session(args) && is_needed {
+    if is_unnamed(args) && is_needed {
         let again = follow_up_command(args, "run --session", short_name(&session.session_key));
         app.terminal.print_note(&format!("to continue this session, run `{again} PROMPT`"));
     }

@@ -3,6 +3,7 @@
 pub(super) mod formats;
 
 use anstyle::Style;
+use zero_core::text_shortening::first_sentence;
 use zero_runtime::dialect::DialectTool;
 
 use crate::AppContext;
@@ -42,28 +43,4 @@ fn render_table(tools: &[DialectTool], out: &TerminalStream) -> String {
         ]);
     }
     table.render(out)
-}
-
-/// First sentence of a description, on one line and without its full stop.
-pub(super) fn first_sentence(description: &str) -> String {
-    let paragraph = description.split("\n\n").next().unwrap_or_default();
-    let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
-    let end = line.find(". ").unwrap_or(line.len());
-    line[..end].trim_end_matches('.').to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn description_is_cut_to_first_sentence() {
-        for (description, expected) in [
-            ("Reads a file. Long ones are cut.", "Reads a file"),
-            ("Reads\na file such as `a.rs`.\n\nMore.", "Reads a file such as `a.rs`"),
-            ("", ""),
-        ] {
-            assert_eq!(first_sentence(description), expected);
-        }
-    }
 }

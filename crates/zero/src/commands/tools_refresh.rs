@@ -18,11 +18,15 @@ pub(super) fn run(app: &AppContext, args: &ToolsRefreshArgs) -> anyhow::Result<E
     }
     let host = app.idle_host(workspace, &settings)?;
     let Some(discovery) = app.external_tools(&host, &settings, None).discovery else {
-        return Err(UsageError(
-            "no tool discovery command is set; set `tools.toolDiscoveryCommand` and `tools.toolCallCommand`"
-                .to_owned(),
-        )
-        .into());
+        let is_inactive =
+            settings.inactive_entries().any(|entry| entry.key == "tools.toolDiscoveryCommand");
+        let what = match is_inactive {
+            true => "the tool discovery command of this folder is not active; run `zero trust`",
+            false => {
+                "no tool discovery command is set; set `tools.toolDiscoveryCommand` and `tools.toolCallCommand`"
+            }
+        };
+        return Err(UsageError(what.to_owned()).into());
     };
     let refreshed = small_runtime()?.block_on(discovery.refresh(host.registry()))?;
     let out = &app.terminal.out;

@@ -23,7 +23,9 @@ pub(super) fn run(app: &AppContext, args: &UpdateArgs) -> anyhow::Result<ExitOut
     let settings = app.load_settings(&workspace, &[])?;
     let update = settings.update();
     if update.enabled == Some(false) {
-        bail!("updates are turned off by `{ENABLED_KEY}` in your settings");
+        bail!(
+            "updates are turned off by `{ENABLED_KEY}` in your settings; to turn them on: `zero config unset {ENABLED_KEY}`"
+        );
     }
     let program = app.config.program().context("the path of this program is unknown")?;
     let receipt = match InstallReceipt::find(program, app.config.home())? {

@@ -102,7 +102,8 @@ fn gateways_that_start_at_once_leave_one_with_its_token() {
 fn remote_clients_need_token_and_tls() {
     let zero = TestProgram::new();
     let seen = zero.run(&["gateway", "--bind", "0.0.0.0", "--port", "0"]);
-    assert!(seen.starts_with("exit 2") && seen.contains("--token-file"), "{seen}");
+    let missing = "error: `0.0.0.0:0` can be reached from other machines, so clients need a token or password; pass `--token-file` or `--password-file`, or set `gateway.tokens`";
+    assert!(seen.starts_with("exit 2") && seen.contains(missing), "{seen}");
     write_file(&zero, "token", "token-0123456789abcdef0123456789abcdef");
     let seen = zero.run(&["gateway", "--bind", "0.0.0.0", "--port", "0", "--token-file", "token"]);
     assert!(seen.starts_with("exit 2") && seen.contains("TLS"), "{seen}");

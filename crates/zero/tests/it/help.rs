@@ -34,8 +34,8 @@ fn help_lists_commands() {
     exit 0
     A coding agent and a sandboxed tool runtime
 
-    zero checks every tool call against your rules before it runs, executes it in a sandbox and records
-    it in an audit log. What tools and commands change in the workspace can be undone.
+    zero checks every tool call against your rules before it runs and records it in an audit log.
+    Commands run in a sandbox. What tools and commands change in the workspace can be undone.
 
     Usage: zero [RUN OPTIONS] [PROMPT]
            zero <COMMAND>
@@ -51,7 +51,7 @@ fn help_lists_commands() {
       questions    List and answer the questions of runs that wait
       jobs         List, show and kill background jobs
       ports        List the ports of servers in sandboxes, and forward one to this machine
-      prune        Remove old sessions and other data, and give free space back
+      prune        Remove old sessions and other data, and free disk space
       gateway      Run the gateway, which stores sessions and runs agents for clients
       console      Open the web console: show its address and a code that pairs a browser
       tools        List, describe, call, serve and check tools
@@ -68,10 +68,10 @@ fn help_lists_commands() {
       trust        Review a folder's settings and trust it
       policy       Show what the rules decide, without running anything
       doctor       Find problems and risks: settings, rules, trust, sandbox, audit log, PATH
-      update       Replace zero with the newest release, or say what does
+      update       Update zero, or print the command that updates it
       completions  Print a shell completion script
       man          Print the manual page of zero or of one of its commands
-      help         Print a how-to page, or the help of a command
+      help         Print a page of the documentation, or the help of a command
 
     Options:
       -h, --help
@@ -143,8 +143,9 @@ fn call_help_shows_examples() {
       zero tools call Write - --yes < input.json
       zero tools call read_file '{"path": "README.md"}' --dialect acp
 
-    On a terminal, zero asks before a call that changes something. Without a terminal, pass --yes. `zero
-    undo` reverts what the call changed in the workspace.
+    On a terminal, zero asks before a call that needs permission. Without a terminal, it denies such a
+    call unless a rule allows it or you pass --yes. `zero undo` reverts what the call changed in the
+    workspace.
 
     Exit codes: 0 the tool returned a result, 1 it returned an error or its command failed (`exit_code`
     in the JSON is the command's own), 2 wrong usage, 3 denied.
@@ -209,8 +210,13 @@ fn help_prints_how_to_pages() {
         zero.stdout(&["help", "package-managers"])
     );
     let topics = zero.stdout(&["help", "topics"]);
-    for topic in ["how-to/undo", "hooks", "troubleshooting"] {
+    for topic in
+        ["how-to/undo", "hooks", "install", "reference/acp", "tools-serve", "troubleshooting"]
+    {
         assert!(topics.lines().any(|line| line.starts_with(topic)), "{topic}: {topics}");
+    }
+    for (name, title) in [("install", "# Install\n"), ("tools-serve", "# `zero tools serve`\n")] {
+        assert!(zero.stdout(&["help", name]).starts_with(title), "{name}");
     }
     insta::assert_snapshot!(zero.run(&["help", "hoks"]), @"
     exit 2

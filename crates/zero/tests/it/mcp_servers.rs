@@ -51,7 +51,12 @@ fn untrusted_folder_starts_no_server() {
     check_output(&zero, &[&ECHO_TOOL[..], &["--yes"]].concat(), 1, &["there is no tool", note]);
     check_output(&zero, &["mcp", "status"], 0, &[note]);
     check_output(&zero, &["mcp", "reconnect"], 0, &[note]);
-    check_output(&zero, &["tools", "refresh"], 2, &[note]);
+    check_output(
+        &zero,
+        &["tools", "refresh"],
+        2,
+        &[note, "error: the tool discovery command of this folder is not active; run `zero trust`"],
+    );
     let mut client = McpTestClient::start(&zero, &["--yes"], json!({}));
     assert!(!client.list_tools().iter().any(|name| name.starts_with("a__")));
     let called = client.request("tools/call", json!({"name": "a__echo", "arguments": {}}));

@@ -43,7 +43,7 @@ fn notes_are_added_shown_found_and_deleted() {
     insta::assert_snapshot!(zero.run(&["memory", "show", "style"]), @"
     exit 1
     --- stderr
-    error: there is no note `style`; the list of notes shows which there are
+    error: there is no note `style`; `zero memory list` shows them
     ");
     insta::assert_snapshot!(zero.run(&["memory", "show", "../x"]), @"
     exit 2

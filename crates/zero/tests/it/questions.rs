@@ -98,7 +98,21 @@ fn questions_of_all_kinds_are_listed_oldest_first() {
     let seen = zero.run(&["questions", "list"]);
     let at = |session: &str| seen.find(&format!(":{session} ")).unwrap();
     assert!(at("one") < at("two") && at("two") < at("three"), "{seen}");
-    assert!(seen.contains("`allow_once`: this call; `allow_always`: for this session"), "{seen}");
+    assert!(seen.contains("`allow_once`: this call; `allow_session`: for this session"), "{seen}");
+}
+
+#[test]
+fn answer_for_the_session_has_a_word_and_the_id_of_the_protocol() {
+    for word in ["allow_session", "allow_always"] {
+        let (zero, _model) = program(json!({}));
+        let seen = zero.run(&["run", "--park", &write_script()]);
+        assert!(seen.contains("allow_once, allow_session, reject_once, reject_session"), "{seen}");
+        let id = only_id(&zero);
+        let shown = zero.stdout(&["questions", "show", &id]);
+        assert!(shown.contains("allow_once allow_session reject_once reject_session"), "{shown}");
+        let seen = zero.run(&["questions", "answer", &id, word]);
+        assert!(seen.starts_with("exit 0") && seen.contains("It is made."), "{word}: {seen}");
+    }
 }
 
 #[test]

@@ -345,7 +345,16 @@ fn model_gets_custom_commands_and_agents_file() {
         assert!(content.contains(told), "{prompt}: {content}");
     }
     check_run(&zero, &["/nope"], "2", &["there is no command `/nope`", "`/help` lists them"]);
-    assert_eq!(model.requests().len(), 4, "what is no command is not sent");
+    let named = &["--session", "fresh", "/nope"];
+    check_run(&zero, named, "2", &["there is no command `/nope`"]);
+    assert!(
+        !zero.stdout(&["sessions", "list"]).contains("fresh"),
+        "a prompt that is not sent leaves no session"
+    );
+    check_run(&zero, &["--session", "kept", "/mine"], "0", &[]);
+    check_run(&zero, &["--session", "kept", "/nope"], "2", &[]);
+    assert!(zero.stdout(&["sessions", "list"]).contains("kept"));
+    assert_eq!(model.requests().len(), 5, "what is no command is not sent");
 }
 
 #[test]

@@ -252,6 +252,7 @@ fn update_is_turned_off_by_setting() {
     write_file(&installed.zero, USER_FILE, r#"{"update": {"enabled": false}}"#);
     let seen = installed.run(&["--check"]);
     assert!(seen.contains("updates are turned off by `update.enabled`"), "{seen}");
+    assert!(seen.contains("`zero config unset update.enabled`"), "{seen}");
 }
 
 #[test]

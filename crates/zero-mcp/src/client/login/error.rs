@@ -27,7 +27,7 @@ pub enum LoginError {
     #[error("cannot determine how to log in at this server: {0}")]
     Discovery(String),
     /// The authorization URL is not safe to open.
-    #[error("the server names no safe URL for the login")]
+    #[error("the server names no https URL for the login; check its `url` in settings")]
     BadAuthorizationUrl,
     /// There is no OAuth client to log in with.
     #[error(
@@ -61,7 +61,11 @@ pub enum LoginError {
         why: String,
     },
     /// The user did not log in in time.
-    #[error("no login within {} s", .after.as_secs())]
+    #[error(
+        "no login within {} s; run the command again, or pass `--paste` if the browser runs on \
+         another machine",
+        .after.as_secs()
+    )]
     TimedOut {
         /// The time limit.
         after: Duration,
@@ -73,7 +77,10 @@ pub enum LoginError {
     #[error("the response belongs to another login and was refused; start again")]
     StateMismatch,
     /// The response is from another issuer.
-    #[error("the response is not from the expected issuer and was refused")]
+    #[error(
+        "the response is not from the expected issuer and was refused; start again, and check the \
+         server's `url`"
+    )]
     IssuerMismatch,
     /// The user or the issuer refused the login.
     #[error("the login was refused: {0}")]

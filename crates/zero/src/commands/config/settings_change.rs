@@ -8,7 +8,7 @@ use zero_settings::sandbox::LOCALHOST;
 
 use crate::AppContext;
 use crate::cli::SettingsLayerArgs;
-use crate::cli::config::{ConfigItemArgs, ConfigSetArgs, ConfigUnsetArgs};
+use crate::cli::config::{ConfigAddArgs, ConfigRemoveArgs, ConfigSetArgs, ConfigUnsetArgs};
 use crate::exit::{ExitOutcome, UsageError};
 use crate::settings_file_edit::{EditableSettingsFile, SettingsEditOutcome};
 use crate::terminal::escape_line;
@@ -31,7 +31,7 @@ pub(super) fn unset_value(app: &AppContext, args: &ConfigUnsetArgs) -> anyhow::R
         .apply(vec![ValueEdit::Unset], ["unset", "is not set"])
 }
 
-pub(super) fn add_item(app: &AppContext, args: &ConfigItemArgs) -> anyhow::Result<ExitOutcome> {
+pub(super) fn add_item(app: &AppContext, args: &ConfigAddArgs) -> anyhow::Result<ExitOutcome> {
     let edits = parse_candidates(&args.value).into_iter().map(ValueEdit::Add).collect();
     let change = SettingsChange::new(app, &args.layer, &args.key)?;
     let outcome = change.apply(edits, ["added to", "already contains this value"])?;
@@ -45,7 +45,10 @@ pub(super) fn add_item(app: &AppContext, args: &ConfigItemArgs) -> anyhow::Resul
     Ok(outcome)
 }
 
-pub(super) fn remove_item(app: &AppContext, args: &ConfigItemArgs) -> anyhow::Result<ExitOutcome> {
+pub(super) fn remove_item(
+    app: &AppContext,
+    args: &ConfigRemoveArgs,
+) -> anyhow::Result<ExitOutcome> {
     let edits = parse_candidates(&args.value).into_iter().map(ValueEdit::Remove).collect();
     SettingsChange::new(app, &args.layer, &args.key)?
         .apply(edits, ["removed from", "does not contain this value"])

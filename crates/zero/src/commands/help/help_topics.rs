@@ -24,6 +24,7 @@ macro_rules! topics {
 pub(super) static TOPICS: &[HelpTopic] = topics![
     "start" / "editor",
     "start" / "first-project",
+    "start" / "install",
     "start" / "quickstart",
     "how-to" / "budgets",
     "how-to" / "chat",
@@ -53,6 +54,16 @@ pub(super) static TOPICS: &[HelpTopic] = topics![
     "how-to" / "team-gateway",
     "how-to" / "undo",
     "how-to" / "write-tools",
+    "reference" / "acp",
+    "reference" / "built-in-tools",
+    "reference" / "cli",
+    "reference" / "errors",
+    "reference" / "files",
+    "reference" / "gateway-protocol",
+    "reference" / "limits",
+    "reference" / "mcp",
+    "reference" / "settings",
+    "reference" / "tools-serve",
     "help" / "faq",
     "help" / "troubleshooting",
 ];
@@ -142,22 +153,38 @@ mod tests {
     #![expect(clippy::disallowed_methods, reason = "the test reads the repository")]
     use super::*;
 
+    /// Reference pages that are not in the program: on how zero is tested and measured, and the
+    /// schemas of the tools, which `zero tools show` prints.
+    const LEFT_OUT: [&str; 4] = ["contracts", "interop", "performance", "tools"];
+
     #[test]
-    fn every_how_to_page_is_a_topic() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/how-to");
-        let mut files: Vec<String> = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| {
-                entry.unwrap().file_name().to_string_lossy().trim_end_matches(".md").to_owned()
-            })
-            .collect();
-        files.sort();
-        let topics: Vec<&str> = TOPICS
-            .iter()
-            .filter(|topic| topic.folder == "how-to")
-            .map(|topic| topic.name)
-            .collect();
-        assert_eq!(topics, files);
+    fn every_page_for_users_is_a_topic() {
+        for folder in ["start", "how-to", "reference"] {
+            let path = format!("{}/../../docs/{folder}", env!("CARGO_MANIFEST_DIR"));
+            let mut files: Vec<String> = std::fs::read_dir(path)
+                .unwrap()
+                .map(|entry| {
+                    entry.unwrap().file_name().to_string_lossy().trim_end_matches(".md").to_owned()
+                })
+                .filter(|name| folder != "reference" || !LEFT_OUT.contains(&name.as_str()))
+                .collect();
+            files.sort();
+            let topics: Vec<&str> = TOPICS
+                .iter()
+                .filter(|topic| topic.folder == folder)
+                .map(|topic| topic.name)
+                .collect();
+            assert_eq!(topics, files);
+        }
+    }
+
+    #[test]
+    fn topic_names_are_unique() {
+        let mut names: Vec<&str> = TOPICS.iter().map(|topic| topic.name).collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
     }
 
     #[test]

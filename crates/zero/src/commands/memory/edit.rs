@@ -58,7 +58,8 @@ impl MemoryCommandContext<'_> {
         let note_store = self.memories.open_or_create_store(edited.scope, &self.workspace)?;
         let still_the_same = || {
             let all = |_, _: &std::path::Path| true;
-            let now = self.memories.find(Some(before.scope), &before.name, &self.workspace, &all);
+            let scope = Some(before.scope);
+            let now = self.memories.find(scope, &before.name, &self.workspace, &all, "");
             match now {
                 Ok(now) if now == *before => Ok(()),
                 _ => {

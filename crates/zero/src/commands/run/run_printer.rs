@@ -485,7 +485,7 @@ impl RunPrinter {
                 "output limit reached, the reply is cut off; to go on, run `zero -c \"continue\"`",
             ),
             RunOutcome::MaxTurns { turns } => self.terminal.print_error(&format!(
-                "turn limit reached after {turns} model calls; to go on, run `zero -c \"continue\"`, or raise `maxTurns` of the agent"
+                "the run reached its limit of {turns} model requests; to go on, run `zero -c \"continue\"`, or raise `maxTurns` of the agent"
             )),
             RunOutcome::Budget { message } => self.terminal.print_error(message),
             RunOutcome::Refused { message } => {

@@ -43,6 +43,13 @@ struct FolderSession {
     updated_ms: i64,
 }
 
+/// The session that a prompt goes to.
+pub(super) struct OpenedSession {
+    pub(super) info: SessionInfo,
+    /// Whether this run created it. A run that does not begin deletes it again.
+    pub(super) is_created: bool,
+}
+
 /// Opens the session that the arguments choose. `None` if the user picks none.
 pub(super) async fn open_session(
     app: &AppContext,
@@ -50,7 +57,7 @@ pub(super) async fn open_session(
     connection: &CliGatewayConnection,
     asking: &TerminalPromptOptions,
     cwd: &Path,
-) -> anyhow::Result<Option<SessionInfo>> {
+) -> anyhow::Result<Option<OpenedSession>> {
     let key = match (&args.options.session, &args.options.resume) {
         (Some(named), _) => Some(named.clone()),
         (None, Some(named)) if !named.is_empty() => Some(named.clone()),
@@ -112,8 +119,8 @@ async fn find_similar_names(
     Ok(suggest_names(short_name(named), others, SIMILAR_MAX))
 }
 
-/// Whether the session is the run's own: new, and not named by the user.
-pub(super) fn is_new_session(args: &RunArgs) -> bool {
+/// Whether the session is new and the user gave it no name.
+pub(super) fn is_unnamed(args: &RunArgs) -> bool {
     args.options.session.is_none() && args.options.resume.is_none() && !args.options.continue_last
 }
 
@@ -121,7 +128,7 @@ async fn open_by_key(
     args: &RunArgs,
     connection: &CliGatewayConnection,
     name: String,
-) -> anyhow::Result<SessionInfo> {
+) -> anyhow::Result<OpenedSession> {
     let agent = match (&args.options.agent, &args.options.model) {
         (Some(agent), _) => Some(agent.as_str()),
         (None, Some(model)) if model == DIRECT => Some(DIRECT),
@@ -144,13 +151,16 @@ async fn open_by_key(
         }
         _ => name,
     };
+    // The key that is opened, since the one that was written may lack the agent.
+    let is_created = find_session_key(connection, &key).await?.is_none();
     let params = SessionOpenParams {
         session_key: Some(key),
         model: args.options.model.clone(),
         mode: args.options.mode.map(|mode| mode.to_string()),
         ..SessionOpenParams::default()
     };
-    Ok(connection.client.request::<ZeroSessionsOpen>(params).await?)
+    let info = connection.client.request::<ZeroSessionsOpen>(params).await?;
+    Ok(OpenedSession { info, is_created })
 }
 
 /// A short name that no session has, as the key of a new one.

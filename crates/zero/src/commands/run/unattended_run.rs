@@ -213,9 +213,24 @@ impl UnattendedRun<'_> {
     }
 }
 
+/// Answers whose id in protocols says `always`, with their words on the command line. They apply to
+/// one session; "allow always" on a terminal adds a rule.
+const SESSION_ANSWERS: [(&str, &str); 2] =
+    [("allow_always", "allow_session"), ("reject_always", "reject_session")];
+
+/// The word on the command line for the id of an answer.
+pub(in crate::commands) fn answer_word(id: &str) -> &str {
+    SESSION_ANSWERS.iter().find(|(known, _)| *known == id).map_or(id, |(_, word)| word)
+}
+
+/// The id of an answer that was written as a word or as the id itself.
+pub(in crate::commands) fn answer_id(written: &str) -> &str {
+    SESSION_ANSWERS.iter().find(|(_, word)| *word == written).map_or(written, |(id, _)| id)
+}
+
 /// An approval request in a sentence, with the command that answers it.
 pub(in crate::commands) fn describe_approval(request: &ApprovalRequest) -> String {
-    let options: Vec<&str> = request.options.iter().map(|option| option.id.as_str()).collect();
+    let options: Vec<&str> = request.options.iter().map(|option| answer_word(&option.id)).collect();
     format!(
         "{} ({}); answer it with `zero questions answer {} ANSWER`, where ANSWER is {}",
         escape_line(&request.title),

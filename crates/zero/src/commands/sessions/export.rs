@@ -153,7 +153,7 @@ fn describe_end(end: &RunOutcome) -> Option<String> {
     Some(match end {
         RunOutcome::Completed => return None,
         RunOutcome::MaxTokens => "cut off: output limit reached".to_owned(),
-        RunOutcome::MaxTurns { turns } => format!("stopped after {turns} model calls"),
+        RunOutcome::MaxTurns { turns } => format!("stopped after {turns} model requests"),
         RunOutcome::Budget { message } => format!("stopped: {message}"),
         RunOutcome::Refused { message } => format!("the model refused: {message}"),
         RunOutcome::Aborted { by } => match by.as_str() {

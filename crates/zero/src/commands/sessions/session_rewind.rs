@@ -180,7 +180,7 @@ async fn list_prompts(
         );
         return Ok(ExitOutcome::Ok);
     }
-    let mut table = TextTable::new(["PROMPT", "WHEN", "FILES", "COMMANDS", "STATE", "WORDS"]);
+    let mut table = TextTable::new(["NUMBER", "WHEN", "FILES", "COMMANDS", "STATE", "PROMPT"]);
     for PromptInfo { number, time_ms, words, in_effect, files, commands, .. } in &prompts {
         let state = if *in_effect { "" } else { "taken back" };
         table.add_row([
