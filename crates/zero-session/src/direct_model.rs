@@ -20,8 +20,8 @@ use crate::model::{
 };
 
 /// Explains to the user how to configure a model.
-pub const ATTACH_MODEL_HINT: &str = "to configure one, set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY \
-or OLLAMA_HOST, or add one under `models` in settings, and start again";
+pub const ATTACH_MODEL_HINT: &str = "to set one up, run `zero login`, or set OPENAI_API_KEY, \
+ANTHROPIC_API_KEY, GEMINI_API_KEY or OLLAMA_HOST, and start again";
 
 /// Whether a model is the direct model, which does not understand prose.
 pub(crate) fn is_direct(model: &dyn ModelClient) -> bool {

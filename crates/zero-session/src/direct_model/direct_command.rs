@@ -415,7 +415,7 @@ mod tests {
 
         And `/status`, `/mode [ask|accept-edits|plan|auto]` and `/model [name]`.
 
-        Other prompts need a model; to configure one, set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or OLLAMA_HOST, or add one under `models` in settings, and start again.
+        Other prompts need a model; to set one up, run `zero login`, or set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or OLLAMA_HOST, and start again.
         "###);
     }
 }
