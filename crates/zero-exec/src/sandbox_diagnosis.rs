@@ -237,6 +237,8 @@ fn explain_text(command: &DiagnosisInput<'_>, text: &str) -> Vec<String> {
         about.find_map(|(line, _)| (row.explain)(command, line))
     };
     let mut notes: Vec<String> = SYMPTOMS.iter().filter_map(explain_row).collect();
+    notes
+        .extend(write_failure::explain_push(command.location, lines.iter().map(|(line, _)| *line)));
     notes.dedup();
     notes
 }

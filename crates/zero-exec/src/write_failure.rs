@@ -22,6 +22,10 @@ pub(crate) const MESSAGES: &[&str] = &[MESSAGE, LINK_MESSAGE, "erofs"];
 /// Longest path in a note, in characters.
 const PATH_CHARS_MAX: usize = 200;
 
+/// What git says about a repository in a folder that it cannot write to, in lower case. It names neither the
+/// reason nor the repository.
+const PUSH_MESSAGE: &str = "unable to create temporary object directory";
+
 /// Where a command runs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CommandLocation {
@@ -77,7 +81,31 @@ pub(crate) fn explain_busy(location: &CommandLocation, line: &str) -> Option<Str
     })
 }
 
+/// Explains a push to a repository on this machine that the command may not change. Git names the
+/// repository in a line of its own: `To ../origin.git`.
+pub(crate) fn explain_push<'a>(
+    location: &CommandLocation,
+    lines: impl Iterator<Item = &'a str> + Clone,
+) -> Option<String> {
+    lines.clone().find(|line| line.to_lowercase().contains(PUSH_MESSAGE))?;
+    let repository = lines.filter_map(|line| line.strip_prefix("To ")).find_map(|address| {
+        let path = address.strip_prefix("file://").unwrap_or(address).trim_end();
+        location.is_outside(Path::new(path)).then_some(path)
+    })?;
+    Some(format!(
+        "tried to push to `{}`; commands cannot write outside the workspace: ask the user to add the folder to `sandbox.writable`",
+        excerpt(repository, PATH_CHARS_MAX)
+    ))
+}
+
 impl CommandLocation {
+    /// Whether a path is neither in the workspace nor in a folder that settings open.
+    fn is_outside(&self, path: &Path) -> bool {
+        let path = path_survey::canonicalize(&self.folder.join(path));
+        !self.roots.is_empty()
+            && path.is_some_and(|path| !self.roots.iter().any(|root| path.starts_with(root)))
+    }
+
     /// Whether a path is in the workspace, or in a folder that settings open.
     fn is_inside(&self, path: &Path) -> bool {
         let path = path_survey::canonicalize(&self.folder.join(path));
@@ -145,6 +173,27 @@ mod tests {
             assert!(advise(Path::new(path)).contains("use Write or Edit"), "{path}");
         }
         assert_eq!(CommandLocation::default().advise(Path::new("/x")), None);
+    }
+
+    #[test]
+    fn push_to_repository_outside_is_explained() {
+        let temp = tempfile::tempdir().unwrap();
+        let outside = temp.path().canonicalize().unwrap();
+        let root = outside.join("project");
+        let location = CommandLocation { roots: vec![root.clone()], folder: root.clone() };
+        let explain = |remote: &str, message: &str| {
+            let text = format!("error: {message}\nTo {remote}\n ! [remote rejected] main -> main");
+            explain_push(&location, text.lines())
+        };
+        let unwritable = "remote unpack failed: unable to create temporary object directory";
+        for remote in
+            ["../origin.git".to_owned(), format!("file://{}/origin.git", outside.display())]
+        {
+            let note = explain(&remote, unwritable).unwrap();
+            assert!(note.starts_with("tried to push to `") && note.contains("`sandbox.writable`"));
+            assert_eq!(explain(&remote, "failed to push some refs"), None, "another cause");
+        }
+        assert_eq!(explain("hub/demo.git", unwritable), None, "a folder of the workspace");
     }
 
     #[test]

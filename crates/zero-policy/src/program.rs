@@ -32,6 +32,7 @@ pub use self::command_analysis::{
 pub use self::package_managers::{PackageDownload, PackageManager, registry_addresses};
 use crate::shell::ShellArg;
 use crate::word_list::words;
+pub(crate) use builtins::find_sourced_file;
 pub(crate) use git::{find_push_remote, resolve_setting_changes};
 
 /// Analyzes a command line: its program first, then its arguments.

@@ -100,6 +100,9 @@ pub enum CommandStdio {
     },
 }
 
+/// Most folders that an error about a missing program names.
+const SEARCHED_SHOWN_MAX: usize = 4;
+
 /// Why a command did not start. No process of it is running.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -557,9 +560,21 @@ fn explain_failure(failure: LaunchFailure, command: &CommandSpec) -> SpawnError 
     }
 }
 
+/// Names the first of the folders that were searched, each once.
 fn describe_searched_folders(folders: &[PathBuf]) -> String {
-    let folders: Vec<String> = folders.iter().map(|path| format!("`{}`", path.display())).collect();
-    if folders.is_empty() { String::new() } else { format!(" in {}", folders.join(", ")) }
+    let mut named: Vec<&PathBuf> = Vec::new();
+    for folder in folders {
+        if !named.contains(&folder) {
+            named.push(folder);
+        }
+    }
+    let more = match named.len().saturating_sub(SEARCHED_SHOWN_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more folders of `PATH`"),
+    };
+    named.truncate(SEARCHED_SHOWN_MAX);
+    let named: Vec<String> = named.iter().map(|path| format!("`{}`", path.display())).collect();
+    if named.is_empty() { String::new() } else { format!(" in {}{more}", named.join(", ")) }
 }
 
 #[cfg(test)]

@@ -91,7 +91,20 @@ fn analyze_inner_command(args: &[ShellArg], table: &OptionTable) -> CommandAnaly
     CommandAnalysis::wrapper().with_command(&options.operands).mark_guess_if(options.uncertain)
 }
 
+/// The file that `source` runs, if its words say which: a path. A name is searched in `PATH` first.
+pub(crate) fn find_sourced_file(args: &[ShellArg]) -> Option<&ShellArg> {
+    let args = if known_text(args.first()) == "--" { args_from(args, 1) } else { args };
+    let file = args.first()?;
+    let is_path = file.as_known().is_some_and(|text| text.contains('/') && !text.starts_with('-'));
+    (is_path && super::shells::parse_stream(file).is_none()).then_some(file)
+}
+
 fn analyze_source(args: &[ShellArg]) -> CommandAnalysis {
+    if let Some(file) = find_sourced_file(args) {
+        // As powerful as `bash FILE`, and judged like it. What the file does to the shell, it could
+        // do by itself.
+        return CommandAnalysis::opaque().with_touch(FileAccess::Read, file);
+    }
     let args = if known_text(args.first()) == "--" { args_from(args, 1) } else { args };
     let analysis = CommandAnalysis::wrapper()
         .with_run(NestedExecution::Unknown("sources a file whose commands are not seen"));
@@ -303,7 +316,10 @@ mod tests {
         check("jobs -r -x rm x", "wrapper runs[rm x]");
         check("jobs -l %1", "read-only");
         check("source f", "wrapper read(f) unknown");
-        check(". ./f", "wrapper read(./f) unknown");
+        check(". ./f", "program read(./f)");
+        check("source -- a/f x", "program read(a/f)");
+        check("source $X/f", "wrapper read($X/f) unknown");
+        check("source -x/f", "wrapper read(-x/f) unknown");
         check("alias ls=rm_x", "wrapper script[rm x] caution");
         check("alias", "read-only");
         check("mapfile -C rm_x -c 1 a", "read-only script?[rm x …] caution");

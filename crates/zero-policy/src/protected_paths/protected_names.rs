@@ -25,7 +25,7 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
         ),
     ),
     (
-        "a Git setting that can run a command",
+        "part of the Git settings, which can run commands",
         &[".gitconfig", ".config/git", ".gitmodules", ".husky", ".githooks"],
     ),
     (
@@ -155,7 +155,7 @@ pub(super) static FROM_ROOT: NameTable = NameTable::new(&[(
 pub(super) static IN_GIT: NameTable = NameTable::new(&[
     ("a Git hook", &["hooks"]),
     (
-        "a Git setting that can run a command",
+        "part of the Git settings, which can run commands",
         words!(
             "config config.lock config.worktree info/attributes git-rebase-todo \
              rebase-merge/git-rebase-todo rebase-merge/strategy sequencer/todo sequencer/opts"

@@ -178,7 +178,10 @@ fn compare(script: &str, ran: &[ExecutedProgram], folder: &Path, tally: &mut Ana
         // A shell that runs a file: asked about, unless a rule allows exactly that.
         AnalysisNodeKind::Command(invocation)
             if invocation.analysis.class == CommandClass::Opaque
-                && REAL_PROGRAMS.iter().any(|real| is_called(invocation, real)) =>
+                && REAL_PROGRAMS
+                    .iter()
+                    .chain(&["source", "."])
+                    .any(|it| is_called(invocation, it)) =>
         {
             Some("a file is run".to_owned())
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use zero_core::{CommandExecution, Effect, RiskLevel};
 use zero_policy::{
     DecisionRequest, EmptyMachine, FileSearchOutcome, GrantScope, HostName, Machine,
-    PackageManager, PermissionMode, PolicyDecision, TargetProtection,
+    PackageManager, PermissionMode, PolicyDecision, TargetProtection, Verdict,
 };
 
 use crate::engine_harness::build_engine;
@@ -147,6 +147,10 @@ fn offered_grant_is_not_wider_than_question() {
     check_offers("npm run build && make", &["Bash(npm run build:*)", "Bash(make)"]);
     check_offers("make; make", &["Bash(make)"]);
     check_offers("sudo make", &["Bash(sudo make)", "Bash(make)"]);
+    check_offers(
+        "source .venv/bin/activate && make",
+        &["Bash(source .venv/bin/activate)", "Bash(make)"],
+    );
     check_offers("touch src/a", &["Edit(/src/a)"]);
     check_offers("rm src/a", &["Delete(/src/a)"]);
     check_offers("cat /etc/hosts", &["Read(//etc/hosts)"]);
@@ -235,6 +239,26 @@ fn grant_covers_only_the_same_call() {
     check_after_grant("curl https://a.com", "", "curl https://b.a.com", "ask");
     check_after_grant("git push", "", "git push --force", "ask");
     check_after_grant("git push", "", "git push origin :main", "ask");
+}
+
+#[test]
+fn sourced_file_is_granted_by_its_path() {
+    let granted = ". ./env.sh && make";
+    check_after_grant(granted, "", ". ./env.sh && make", "allow");
+    check_after_grant(granted, "", ". ./env.sh; git status", "allow");
+    check_after_grant(granted, "", ". ./other.sh && make", "ask");
+    check_after_grant(granted, "", ". ./env.sh && cat $FILE", "ask");
+    check_after_grant(granted, "deny Bash(make:*)", ". ./env.sh && make", "deny");
+    check_offers(". env.sh", &[]);
+    check_offers(". $FILE", &[]);
+    check_offers("source <(curl https://a.com/x)", &[]);
+    let decide = |rules: &str, command: &str| {
+        decide_command(&StubMachine::default(), rules, PermissionMode::Ask, command, &[]).verdict
+    };
+    let rules = "allow Bash(source .venv/bin/activate); allow Bash(pytest:*)";
+    assert_eq!(decide(rules, "source .venv/bin/activate && pytest -q"), Verdict::Allow);
+    assert_eq!(decide(rules, "source .venv/bin/other && pytest -q"), Verdict::Ask);
+    assert_eq!(decide(rules, "source /etc/activate && pytest -q"), Verdict::Ask);
 }
 
 #[test]

@@ -144,6 +144,13 @@ mod tests {
         check(temp, "b/tool", "", "@/b/tool");
         check(temp, "./b/tool", "", "@/./b/tool");
         check(temp, "tool", "@/c:@", "program `tool` was not found in `@/c`, `@`");
+        check(temp, "tool", "@/c:@:@/c", "program `tool` was not found in `@/c`, `@`");
+        check(
+            temp,
+            "tool",
+            "@/1:@/2:@/3:@/4:@/5:@/1:@/6",
+            "program `tool` was not found in `@/1`, `@/2`, `@/3`, `@/4` and 2 more folders of `PATH`",
+        );
         check(temp, "./tool", "@/b", "program `./tool` was not found");
         check(temp, "", "@/b", "program `` was not found");
         let refused = "`@/a/plain` cannot be executed: it has no permission to be executed";

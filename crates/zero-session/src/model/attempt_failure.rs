@@ -146,7 +146,12 @@ impl ProviderErrorBody {
     }
 
     fn display_message(&self) -> Option<String> {
+        // It is followed by what to do.
         provider_text(&self.message)
+            .map(|text| match text.strip_suffix('.') {
+                Some(sentence) if !sentence.ends_with('.') => sentence.to_owned(),
+                _ => text,
+            })
             .or_else(|| self.codes.first().and_then(|code| provider_text(code)))
     }
 

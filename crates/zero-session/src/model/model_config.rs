@@ -33,6 +33,9 @@ pub struct ModelConfig {
     pub prices: Option<TokenPrices>,
     /// Names of the models that stand in for it when it is rate-limited or unavailable.
     pub fallback: Vec<String>,
+    /// Whether it is only tried, with the values that the user has just entered, so that no setting has
+    /// them.
+    pub is_trial: bool,
 }
 
 impl ModelConfig {
@@ -50,6 +53,11 @@ impl ModelConfig {
     /// How to set the key, for error messages. A name with `/` comes from the environment, any other
     /// from settings.
     pub(crate) fn key_hint(&self) -> String {
+        match &self.key {
+            Some(_) if self.is_trial => return "check the key".to_owned(),
+            None if self.is_trial => return "pass the key with `--key-stdin`".to_owned(),
+            _ => {}
+        }
         let Some((provider, _)) = self.name.split_once('/') else {
             let setting = settings_key(&self.name, "apiKey");
             return format!("check {setting}, or run `zero login --provider {}`", self.name);
@@ -64,6 +72,9 @@ impl ModelConfig {
 
     /// Where the name of the model is set, for error messages.
     pub(crate) fn model_hint(&self) -> String {
+        if self.is_trial {
+            return "pass the name of another one with `--model`".to_owned();
+        }
         match self.name.split_once('/') {
             None => format!("correct {}", settings_key(&self.name, "model")),
             Some((provider, _)) => {
@@ -74,6 +85,9 @@ impl ModelConfig {
 
     /// Where the address of the server is set, for error messages.
     pub(crate) fn address_hint(&self) -> String {
+        if self.is_trial {
+            return "check `--base-url`".to_owned();
+        }
         match self.name.split_once('/') {
             None => format!("check {}", settings_key(&self.name, "baseUrl")),
             Some(("openai", _)) => "check the variable OPENAI_BASE_URL".to_owned(),

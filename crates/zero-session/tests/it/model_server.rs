@@ -126,6 +126,7 @@ impl FakeProvider {
             takes_images: None,
             prices: None,
             fallback: Vec::new(),
+            is_trial: false,
         }
     }
 

@@ -93,6 +93,7 @@ pub enum McpCommand {
     /// Remove an MCP server from your settings
     Remove(McpRemoveArgs),
     /// Show the MCP servers that zero uses: state, tools, token cost, last error
+    #[command(alias = "list")]
     Status(McpStatusArgs),
     /// Restart MCP servers or reconnect to them
     Reconnect(McpReconnectArgs),
@@ -115,7 +116,7 @@ pub enum McpCommand {
 name a variable of zero's own environment with --env-from, or log in with `zero mcp login`.
 
 Examples:
-  zero mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
+  zero mcp add files --project -- npx -y @modelcontextprotocol/server-filesystem .
   zero mcp add github https://api.githubcopilot.com/mcp/
   zero mcp add tracker --env-from TRACKER_TOKEN -- tracker-mcp --stdio
 

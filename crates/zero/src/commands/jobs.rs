@@ -14,6 +14,7 @@ use zero_sandbox::StateDir;
 
 use crate::AppContext;
 use crate::cli::{JobsArgs, JobsCommand, JobsKillArgs, JobsListArgs, JobsOutputArgs, JobsShowArgs};
+use crate::commands::sessions::read_session_names;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::terminal::{FAINT, STRONG, TextTable, escape_line, format_short_duration};
 
@@ -81,6 +82,9 @@ fn show(
         out.write_pretty_json(&to_json(&job, &record))?;
         return Ok(ExitOutcome::Ok);
     }
+    let session = record.owner.session.as_deref();
+    // The rest is worth more than the name.
+    let names = read_session_names(app, &session.into_iter().collect()).unwrap_or_default();
     let mut text = format!("{}\n", out.paint(STRONG, job.id()));
     let mut add = |name: &str, value: &str| {
         if !value.is_empty() {
@@ -90,10 +94,10 @@ fn show(
     };
     add("state", &describe_status(&job));
     add("command", &record.command);
-    add("started", &record.started.to_string());
+    add("started", &record.started.strftime("%Y-%m-%d %H:%M:%S UTC").to_string());
     add("run time", &format_short_duration(job.run_time()));
     add("folder", &record.owner.workspace);
-    add("session", record.owner.session.as_deref().unwrap_or_default());
+    add("session", session.map_or("", |id| names.get(id).map_or(id, String::as_str)));
     add("output", job.spill_file().unwrap_or_default());
     for note in notes(&job) {
         add("note", &note);

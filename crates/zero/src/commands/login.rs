@@ -11,6 +11,7 @@ use zero_sandbox::typed_input::SignalKeys;
 use zero_session::model::catalog::{ApiKey, ModelConfig};
 use zero_session::model::local_servers::{self, LocalModelServer};
 use zero_session::model::model_test;
+use zero_session::model::{ModelError, ModelErrorKind};
 use zero_settings::SettingsLayerKind;
 use zero_settings::models::ModelApiSetting;
 
@@ -45,17 +46,21 @@ pub(super) fn log_in(app: &AppContext, args: &LoginArgs) -> anyhow::Result<ExitO
     }
     // Validate everything before the user looks for the key.
     let model = choose_model(app, &provider, args.model.as_deref(), answers.as_ref())?;
-    let key = read_key(app, &provider, args.key_stdin, answers.as_ref())?;
-    let err = &app.terminal.err;
+    let mut key = read_key(app, &provider, args.key_stdin, answers.as_ref())?;
     if !args.no_test {
-        err.write(&format!("testing {} with `{}` … ", provider.title, escape_line(&model)))?;
-        if let Err(error) = test_model(&provider, &model, key.as_deref()) {
-            err.write("failed\n")?;
+        let mut tested = report_test(app, &provider, &model, key.as_deref())?;
+        let wants_key =
+            matches!(&tested, Err(error) if error.kind == ModelErrorKind::Auth) && key.is_none();
+        if wants_key && answers.is_some() {
+            app.terminal.print_note("the server wants a key");
+            key = Some(prompt_provider_key(app, &provider)?);
+            tested = report_test(app, &provider, &model, key.as_deref())?;
+        }
+        if let Err(error) = tested {
             return Err(anyhow!(
                 "{error}\nnothing was stored; correct it and run `zero login` again, or pass `--no-test`"
             ));
         }
-        err.write("it answers\n")?;
     }
     let stored = key.map(|key| key_storage::store(app, &provider.name, &key)).transpose()?;
     let out = &app.terminal.out;
@@ -143,7 +148,7 @@ fn choose_provider(
     question.push_str(
         "For another server, run `zero login --provider NAME --base-url URL --model MODEL`.\n",
     );
-    app.terminal.err.write(&question)?;
+    app.terminal.err.write_prose(&question, 0)?;
     let describe = |provider: &&ModelProvider| {
         let server = servers.iter().find(|server| server.kind.name() == provider.name);
         let key = provider.key_variable(&app.config);
@@ -258,8 +263,12 @@ fn read_key(
             return Ok(app.config.variable(variable).map(|key| key.trim().to_owned()));
         }
     }
+    prompt_provider_key(app, provider).map(Some)
+}
+
+fn prompt_provider_key(app: &AppContext, provider: &ModelProvider) -> anyhow::Result<String> {
     let page = provider.key_page.map_or_else(String::new, |page| format!(", from {page}"));
-    prompt_key(app, &format!("API key of {}{page} (input is hidden): ", provider.title)).map(Some)
+    prompt_key(app, &format!("API key of {}{page} (input is hidden): ", provider.title))
 }
 
 /// The entry of a model in settings.
@@ -293,8 +302,26 @@ fn keep_other_fields(app: &AppContext, name: &str, setting: &mut Value) -> anyho
     Ok(())
 }
 
+/// Tests a model, and shows that it does so and how it went.
+fn report_test(
+    app: &AppContext,
+    provider: &ModelProvider,
+    model: &str,
+    key: Option<&str>,
+) -> anyhow::Result<Result<(), ModelError>> {
+    let err = &app.terminal.err;
+    err.write(&format!("testing {} with `{}` … ", provider.title, escape_line(model)))?;
+    let tested = test_model(provider, model, key)?;
+    err.write(if tested.is_ok() { "it answers\n" } else { "failed\n" })?;
+    Ok(tested)
+}
+
 /// Sends one short request.
-fn test_model(provider: &ModelProvider, model: &str, key: Option<&str>) -> anyhow::Result<()> {
+fn test_model(
+    provider: &ModelProvider,
+    model: &str,
+    key: Option<&str>,
+) -> anyhow::Result<Result<(), ModelError>> {
     let api: ModelApiSetting = serde_json::from_value(json!(provider.api))?;
     let (api, usual) = to_api(api);
     let key = key.map(ApiKey::new);
@@ -310,9 +337,10 @@ fn test_model(provider: &ModelProvider, model: &str, key: Option<&str>) -> anyho
         takes_images: None,
         prices: None,
         fallback: Vec::new(),
+        is_trial: true,
     };
     let runtime = small_runtime()?;
     let tested = runtime.block_on(model_test::test_model(config));
     runtime.shutdown_background();
-    Ok(tested?)
+    Ok(tested)
 }

@@ -163,10 +163,11 @@ fn forward(app: &AppContext, args: &PortsForwardArgs) -> anyhow::Result<ExitOutc
     })?;
     let command = excerpt(&record.command, COMMAND_CHARS_MAX);
     let command = escape_line(&command);
-    app.terminal.out.write(&format!(
+    let forwarding = format!(
         "forwarding http://127.0.0.1:{host_port} to port {} of {} ({command}); press Ctrl-C to stop\n",
         args.port, record.id
-    ))?;
+    );
+    app.terminal.out.write_prose(&forwarding, 0)?;
     let (began, traffic) = (Instant::now(), Arc::<ForwardTraffic>::default());
     let forwarded = serve(app, listener, connector, &job, &traffic);
     log.write_end(&answered, traffic.to_audit(), began.elapsed())

@@ -16,6 +16,7 @@ use self::failure_patterns::FailurePatterns;
 use super::audit_rows::{self, LogSummary};
 use crate::AppContext;
 use crate::cli::StatsArgs;
+use crate::commands::sessions::read_session_names;
 use crate::exit::ExitOutcome;
 use crate::terminal::{
     BAD, FAINT, GOOD, NOTABLE, STRONG, TableCell, TerminalStream, TextTable, format_short_duration,
@@ -64,7 +65,7 @@ pub(super) fn run(app: &AppContext, args: &StatsArgs) -> anyhow::Result<ExitOutc
             render_errors(tools.iter(), out),
             patterns.render(out),
             render_resources(tools.iter(), out),
-            render_sessions(&metrics.sessions(), out),
+            render_sessions(app, &metrics.sessions(), out),
         ];
         for table in tables.into_iter().flatten() {
             out.write(&format!("\n{table}"))?;
@@ -274,13 +275,18 @@ fn render_resources<'a>(
 
 /// The sessions with the most calls; `None` if no call belongs to one.
 fn render_sessions(
+    app: &AppContext,
     sessions: &BTreeMap<String, SessionCallStats>,
     out: &TerminalStream,
 ) -> Option<String> {
     let mut sessions: Vec<_> = sessions.iter().collect();
     sessions.sort_by_key(|(_, stats)| Reverse(stats.calls));
+    sessions.truncate(SESSIONS_SHOWN_MAX);
+    let ids = sessions.iter().map(|(id, _)| id.as_str()).collect();
+    // The numbers are worth more than the names.
+    let names = read_session_names(app, &ids).unwrap_or_default();
     let mut table = TextTable::new(["SESSION", "CALLS", "OK", "TOOLS"]);
-    for (id, stats) in sessions.iter().take(SESSIONS_SHOWN_MAX) {
+    for (id, stats) in &sessions {
         let mut tools: Vec<_> = stats.tools.iter().collect();
         tools.sort_by_key(|(_, count)| Reverse(**count));
         let shown = tools.iter().take(SESSION_TOOLS_SHOWN_MAX);
@@ -290,7 +296,7 @@ fn render_sessions(
             shown.push(format!("{rest} more"));
         }
         table.add_row([
-            TableCell::styled(id, STRONG),
+            TableCell::styled(names.get(*id).unwrap_or(id), STRONG),
             stats.calls.to_string().into(),
             stats.ok.to_string().into(),
             shown.join(", ").into(),

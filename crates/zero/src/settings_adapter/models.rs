@@ -36,6 +36,7 @@ pub(crate) fn model_configs(
             takes_images: setting.images,
             prices: setting.prices.map(to_prices),
             fallback: setting.fallback.clone(),
+            is_trial: false,
         }
     };
     settings.models().map(model).collect()

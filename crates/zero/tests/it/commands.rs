@@ -249,7 +249,7 @@ fn stats_show_errors_resources_and_sessions() {
     let zero = TestProgram::new();
     zero.run(&["tools", "call", "Bash", r#"{"command": "echo hi > a"}"#, "--yes"]);
     zero.run(&["tools", "call", "Read", r#"{"file_path": "missing"}"#]);
-    zero.run(&["run", "/read a"]);
+    zero.run(&["run", "--session", "look", "/read a"]);
     let stats: Value = serde_json::from_str(&zero.stdout(&["stats", "--json"])).unwrap();
     let (bash, read) = (&stats["tools"]["Bash"], &stats["tools"]["Read"]);
     assert_eq!(bash["usage"]["commands"], 1, "{stats}");
@@ -272,6 +272,7 @@ fn stats_show_errors_resources_and_sessions() {
     for heading in ["TOOL ", "ERRORS OF ", "RESOURCES OF ", "SESSION "] {
         assert!(text.lines().any(|line| line.starts_with(heading)), "{heading}: {text}");
     }
+    assert!(text.contains("\nlook "), "a session has its name, not its id: {text}");
 }
 
 #[test]

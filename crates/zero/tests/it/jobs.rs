@@ -176,6 +176,8 @@ fn job_of_session_is_reached_in_next_turn() {
     let seen = run("s", r#"/BashKill {"job_id":"job_1"}"#);
     assert!(seen.contains("Ended `job_1`"), "{seen}");
     wait_for("one sleeper", || find_sleepers(seconds).len() == 1);
+    let shown = zero.stdout(&["jobs", "show", "job_1"]);
+    assert!(shown.contains("session    s\n"), "its name, not its id: {shown}");
     // A session takes its jobs with it.
     zero.stdout(&["sessions", "delete", "s", "--yes"]);
     assert!(find_sleepers(seconds).is_empty());

@@ -94,10 +94,10 @@ fn login_tests_stores_key_privately_and_sets_default() {
 }
 
 #[test]
-fn failed_test_stores_nothing_and_names_the_setting() {
+fn failed_test_stores_nothing_and_says_what_to_check() {
     for (status, expected) in [
-        ("401 Unauthorized", "check `models.work.apiKey` in your settings"),
-        ("404 Not Found", "check `models.work.baseUrl` in your settings"),
+        ("401 Unauthorized", "check the key\nnothing was stored"),
+        ("404 Not Found", "check `--base-url`"),
     ] {
         let zero = TestProgram::new();
         let (port, heads) = refusing_server(status);
@@ -150,6 +150,27 @@ fn login_at_terminal_asks_step_by_step_and_hides_key() {
     assert!(seen.contains("API key of Anthropic") && !seen.contains(KEY), "{seen}");
     assert_eq!(settings(&zero)["models"]["anthropic"]["api"], "anthropic");
     assert_eq!(settings(&zero)["model"], "anthropic");
+}
+
+#[test]
+fn server_that_wants_key_is_asked_with_one() {
+    let zero = TestProgram::new();
+    let (port, heads) = refusing_server("401 Unauthorized");
+    let url = format!("http://127.0.0.1:{port}/v1");
+    let args = ["login", "--provider", "work", "--base-url", &url, "--model", "m"];
+    let text = zero.run(&args);
+    assert!(text.contains("pass the key with `--key-stdin`"), "{text}");
+    let mut command = zero.command(&args);
+    command.env("NO_COLOR", "1");
+    let mut terminal = TerminalProcess::start(command);
+    terminal.wait_for_text("API key of work (input is hidden): ");
+    terminal.type_keys(&format!("{KEY}\n"));
+    let (code, seen) = terminal.wait_for_exit();
+    assert!(code == 1 && !seen.contains(KEY), "{seen}");
+    // Messages are wrapped at words.
+    let words = seen.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("; check the key nothing was stored"), "{seen}");
+    assert!(heads.lock().unwrap().last().unwrap().contains(&format!("Bearer {KEY}")));
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn untrusted_folder_starts_no_server() {
     client.close();
     assert_eq!(started(), (0, false));
     zero.stdout(&["trust", "--yes"]);
-    check_output(&zero, &["mcp", "status"], 0, &["ready"]);
+    check_output(&zero, &["mcp", "list"], 0, &["ready"]);
     assert_eq!(start_count(&zero, "a"), 1);
     zero.run(&["tools", "refresh"]);
     assert_eq!(started(), (1, true));

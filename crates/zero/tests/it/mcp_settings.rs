@@ -140,6 +140,13 @@ fn servers_are_added_and_removed_by_command() {
         ".",
     ];
     assert!(zero.stdout(&args).starts_with("set `mcpServers.files` in ~/.config/zero"));
+    let starts_at_home = "starts in your home folder, so `.` is not the one here";
+    for (layer, is_noted) in [("--user", true), ("--project", false), ("--local", false)] {
+        let seen = zero.run(&["mcp", "add", "here", layer, "--", "npx", "server", "."]);
+        let seen = seen.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(seen.contains(starts_at_home), is_noted, "{layer}: {seen}");
+        zero.run(&["mcp", "remove", "here", layer]);
+    }
     zero.stdout(&["mcp", "add", "docs", "https://docs.example.com/mcp"]);
     let expected = serde_json::json!({"mcpServers": {
         "files": {"command": "npx", "args": ["-y", "server", "--flag", "."], "env": {"A": "b=c", "TOKEN": "${TOKEN}"}},

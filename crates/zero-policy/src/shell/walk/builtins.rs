@@ -5,7 +5,7 @@ use super::super::arg::ShellArg;
 use super::super::ast::SourceSpan;
 use super::super::shell_state::{ShellState, VariableValue};
 use super::{ExitStates, NodeContext, ScriptWalker, StdinSource, TrapHandler};
-use crate::program::CommandClass;
+use crate::program::{CommandClass, find_sourced_file};
 use crate::word_list::words;
 
 impl ScriptWalker<'_> {
@@ -108,7 +108,11 @@ impl ScriptWalker<'_> {
             | "test" | "[" => self.walk_variable_setter(&name, &rest, context, &mut state),
             "source" | "." => {
                 self.invoke(argv, false, &state, context, input);
-                self.change_folders(WorkingFolders::Unknown, &mut state);
+                // A file that is allowed to run may go where it wants, and so what follows it is not
+                // judged more strictly than the file itself.
+                if find_sourced_file(&rest).is_none() {
+                    self.change_folders(WorkingFolders::Unknown, &mut state);
+                }
                 return ExitStates::from_single(state.without_variables());
             }
             _ => {}

@@ -105,6 +105,7 @@ fn model_config(
         takes_images: None,
         prices: None,
         fallback: Vec::new(),
+        is_trial: false,
     }
 }
 

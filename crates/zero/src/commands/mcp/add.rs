@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use zero_mcp::server_definition::{McpServerDefinition, ServerAlias};
+use zero_sandbox::path_survey;
 
 use super::download_hosts::{ask_about_downloads, find_closed_downloads};
 use super::workspace_servers::WorkspaceServers;
@@ -9,6 +10,7 @@ use crate::AppContext;
 use crate::cli::{McpAddArgs, McpRemoveArgs};
 use crate::commands::config::settings_change::{has_value, set_value_in, unset_value_in};
 use crate::exit::{ExitOutcome, UsageError};
+use crate::terminal::escape_line;
 
 pub(super) fn add(app: &AppContext, args: &McpAddArgs) -> anyhow::Result<ExitOutcome> {
     let key = server_key(&args.name)?;
@@ -45,9 +47,35 @@ pub(super) fn add(app: &AppContext, args: &McpAddArgs) -> anyhow::Result<ExitOut
     if let Err(error) = review_download(app, args) {
         tracing::debug!(%error, "the registry of a new server was not asked about");
     }
+    if let Some(word) = find_word_of_this_folder(app, args)? {
+        app.terminal.print_note(&format!(
+            "a server in your own settings starts in your home folder, so `{}` is not the one here; pass its full path, or add the server with --project or --local",
+            escape_line(word)
+        ));
+    }
     app.terminal
         .print_note(&format!("`zero mcp status {}` connects to it and lists its tools", args.name));
     Ok(ExitOutcome::Ok)
+}
+
+/// The first word of the command that names a file of the current folder, which the server will not find
+/// there.
+fn find_word_of_this_folder<'a>(
+    app: &AppContext,
+    args: &'a McpAddArgs,
+) -> anyhow::Result<Option<&'a str>> {
+    if args.layer.project || args.layer.local {
+        return Ok(None);
+    }
+    let workspace = app.config.open_workspace(&[])?;
+    // Its program is searched in `PATH` unless it is a path.
+    let is_program = |at: usize, word: &str| at == 0 && !word.contains('/');
+    let mut words = args.command.iter().map(String::as_str).enumerate();
+    let word = words.find(|(at, word)| {
+        let is_relative = !word.is_empty() && !word.starts_with(['/', '-', '~']);
+        is_relative && !is_program(*at, word) && path_survey::read_identity(&workspace.cwd().join(word)).is_some()
+    });
+    Ok(word.map(|(_, word)| word))
 }
 
 /// If the new server downloads itself, asks whether it may reach its registry, or says how to allow it.
