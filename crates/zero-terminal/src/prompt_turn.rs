@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
 use super::elapsed_counter::{CounterPauseGuard, ElapsedCounter};
-use super::key_reader::KeyCaution;
+use super::key_reader::QuietReason;
 use super::screen_owner::{ScreenLease, ScreenOwner};
 
 /// Lets one question after another use the terminal.
@@ -46,12 +46,12 @@ impl PromptTurnGuard {
     }
 
     /// Why keys do not count at first, if so; the next question does not learn of it again.
-    pub(crate) fn take_caution(&self) -> Option<KeyCaution> {
+    pub(crate) fn take_caution(&self) -> Option<QuietReason> {
         let was_withdrawn = self.withdrawn.swap(false, Ordering::Relaxed);
         let is_typing = self.typing.swap(false, Ordering::Relaxed);
         match (is_typing, was_withdrawn) {
-            (true, _) => Some(KeyCaution::Typing),
-            (false, true) => Some(KeyCaution::Replacement),
+            (true, _) => Some(QuietReason::Typing),
+            (false, true) => Some(QuietReason::Replacement),
             (false, false) => None,
         }
     }
