@@ -103,11 +103,20 @@ impl PromptTurn {
 
     /// Waits until no other question is on the screen.
     pub async fn begin(&self) -> PromptTurnGuard {
+        self.begin_with(None).await
+    }
+
+    /// Waits for its turn to ask about a call, which does not run meanwhile.
+    pub async fn begin_for_call(&self, call: &str) -> PromptTurnGuard {
+        self.begin_with(Some(call)).await
+    }
+
+    async fn begin_with(&self, call: Option<&str>) -> PromptTurnGuard {
         self.open.send_modify(|open| *open += 1);
         let count = OpenPromptGuard(Arc::clone(&self.open));
         let turn = Arc::clone(&self.lock).lock_owned().await;
         let lease = match &self.owner {
-            Some(owner) => Some(owner.lease_screen().await),
+            Some(owner) => Some(owner.lease_screen(call).await),
             None => None,
         };
         if let Some(signal) = &self.signal
