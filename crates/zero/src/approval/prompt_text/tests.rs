@@ -145,7 +145,7 @@ fn command_prompt_shows_full_command_and_effects() {
         )
     };
     insta::assert_snapshot!(render_plain(&question).replace(" \n", "\n").trim(), @r"
-    Run `cd src`
+    ? Run `cd src`
       risk    high
       why     running `git push origin main`: no rule allows it
       run     │ cd src
@@ -176,7 +176,7 @@ fn single_command_prompt_lists_no_parts() {
         )
     };
     insta::assert_snapshot!(render_plain(&question).trim(), @r"
-    Run `make`
+    ? Run `make`
       risk    high
       why     running `make`: no rule allows it
       run     │ make
