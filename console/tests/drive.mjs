@@ -820,7 +820,14 @@ const scenarios = {
     await page.getByRole("button", { name: "Show the change" }).click();
     await page.locator(".diff .add").first().waitFor();
     await check("a draft of rules");
+    // What is wrong with a draft uses the width, and is not said on the next page.
+    await page.getByRole("textbox", { name: "deny" }).fill("Write(((");
+    await page.getByRole("button", { name: "Simulate" }).click();
+    const message = page.locator(".toasts p.bad");
+    await message.waitFor();
+    assert.ok((await message.boundingBox()).width > 300, "a narrow message");
     await visit(page, "audit");
+    await message.waitFor({ state: "detached", timeout: 2_000 });
     await page.locator("table.list a").first().click();
     await page.getByRole("heading", { name: "Effects" }).waitFor();
     await page.evaluate(() => document.querySelectorAll("details").forEach((one) => (one.open = true)));
