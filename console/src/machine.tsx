@@ -1,6 +1,7 @@
 // The machine of the gateway: what the doctor finds, paired devices, and the gateways it shares a database with.
 
 import { useState } from "preact/hooks";
+import { Words } from "./markdown.tsx";
 import { QrCode } from "./qr_code.tsx";
 import { deviceId, forget, hasScope, request, scopes, serverVersion } from "./gateway.ts";
 import { formatClock, formatCounted } from "./format.ts";
@@ -62,7 +63,7 @@ function Devices() {
   const [code, setCode] = useState<DeviceInviteResult | null>(null);
   const names = [...granted].map((name) => `operator.${name}`);
   const page = code?.url?.replace(/\/$/, "") ?? location.origin;
-  const invite = () => void attempt(async () => setCode(await request("zero.devices.invite", { scopes: names })));
+  const invite = () => void attempt(async () => setCode(await request("zero.devices.invite", { scopes: names, page: `${location.origin}/` })));
   return (
     <section aria-labelledby="devices-title">
       <h2 id="devices-title">Devices</h2>
@@ -71,7 +72,7 @@ function Devices() {
       {code ? (
         <div class="card code-card" aria-live="polite">
           <div class="code-parts">
-            <QrCode text={code.url ?? `${location.origin}/`} label={`QR code of ${page}`} />
+            <QrCode rows={code.qrRows ?? []} label={`QR code of ${page}`} />
             <div><p>Open <span class="path">{page}</span> on the device, by its camera or by typing, and type</p><p class="pair-code">{code.code}</p><p class="muted">The code works once, until {formatClock(code.expiresAtMs)}. It is not in the picture.</p></div>
           </div>
           {isLoopback(new URL(page).hostname) ? <p class="notice">Other devices cannot reach this address. To pair a phone, set <code>gateway.publicUrl</code> to the address by which it reaches this machine.</p> : null}
@@ -173,5 +174,5 @@ function Doctor() {
 }
 
 const Check = ({ check }: { check: DoctorCheckInfo }) => (
-  <li><Tag word={check.status} /><span><strong>{check.check}</strong> {check.message}{check.fix ? <span class="muted fix">{check.fix}</span> : null}</span></li>
+  <li><Tag word={check.status} /><span><strong>{check.check}</strong> <Words text={check.message} />{check.fix ? <span class="muted fix"><Words text={check.fix} /></span> : null}</span></li>
 );

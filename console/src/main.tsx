@@ -15,6 +15,7 @@ import { decodePart, go, route } from "./route.ts";
 import { SessionPage, deliverUnsent } from "./session.tsx";
 import { SessionsPage } from "./sessions.tsx";
 import { UsagePage } from "./usage.tsx";
+import { Words } from "./markdown.tsx";
 import { Guard, toast } from "./ui.tsx";
 
 const PAGES: [string, string, string][] = [
@@ -48,7 +49,7 @@ function App() {
         {state.is === "offline" ? <p class="offline" role="alert">{state.why} Connecting again…</p> : null}
         {epoch.value === 0 && state.is !== "online" ? null : <Guard key={path.split("?")[0]}><Content path={path} /></Guard>}
       </main>
-      <div class="toasts" role="status" aria-live="polite">{toast.value ? <p class={toast.value.bad ? "bad" : ""}>{toast.value.text}</p> : null}</div>
+      <div class="toasts" role="status" aria-live="polite">{toast.value ? <p class={toast.value.bad ? "bad" : ""}><Words text={toast.value.text} /></p> : null}</div>
     </>
   );
 }

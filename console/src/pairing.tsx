@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { deviceName, type Loss } from "./device.ts";
+import { Words } from "./markdown.tsx";
 import { askForPairing, link, pairByCode, stopAsking } from "./gateway.ts";
 
 const LOSSES: Record<Loss, string> = {
@@ -38,7 +39,7 @@ export function PairingPage() {
   return (
     <Frame title={lost ? "This browser is not paired any more" : "Pair this browser"}>
       {lost ? <p class="problem" role="status">{LOSSES[lost]}</p> : null}
-      {why ? <p class="problem" role="alert">{why}</p> : null}
+      {why ? <p class="problem" role="alert"><Words text={why} /></p> : null}
       <p>{lost ? "To pair it again, run" : "Run"} <code>zero console</code> on the gateway's machine and type the code that it shows.</p>
       <form onSubmit={pair}>
         <label class="field"><span>Code</span><input class="code-input" name="code" value={code} onInput={(event) => setCode(event.currentTarget.value)} placeholder="XXXX-XXXX" autocomplete="one-time-code" autocapitalize="characters" spellcheck={false} maxLength={16} required /></label>

@@ -233,6 +233,14 @@ function TranscriptView({ transcript, sessionKey }: { transcript: Transcript; se
   useLayoutEffect(() => {
     if (stick.current) window.scrollTo(0, document.documentElement.scrollHeight);
   }, [transcript.version, count]);
+  useEffect(() => {
+    // A question that appears below the transcript makes the page longer, too.
+    const watcher = new ResizeObserver(() => {
+      if (stick.current) window.scrollTo(0, document.documentElement.scrollHeight);
+    });
+    watcher.observe(document.body);
+    return () => watcher.disconnect();
+  }, []);
   const up = async () => {
     if (isLoading) return;
     stick.current = false;
@@ -316,7 +324,7 @@ export class Entry extends Component<{ item: LogItem; open?: boolean }> {
         return <ol class="plan" aria-label="Plan">{item.entries.map((entry) => <li class={entry.status}>{entry.content}</li>)}</ol>;
       case "approval":
         return (
-          <details open={open}><summary><Tag word={item.answer ? (item.answer.startsWith("allow") ? "allow" : "deny") : "ask"} /> {item.answer ? `${item.answer.replace(/^(allow|reject)_/, "").replaceAll("_", " ")}, by ${item.by}` : "waits for an approval"}</summary>
+          <details open={open}><summary><Tag word={item.answer ? (item.answer.startsWith("allow") ? "allow" : "deny") : "ask"} /> {item.answer ? `${item.answer.replace(/^(allow|reject)_/, "").replaceAll("_", " ")}, by ${item.by}` : "waits for an approval"} · <Words text={item.request.title} /></summary>
             <div class="card"><ApprovalDetails asked={item.request} /></div></details>
         );
       case "question":
@@ -367,7 +375,7 @@ function Call({ item, open }: { item: CallItem; open?: boolean }) {
   };
   const outcome = item.outcome;
   const result = outcome && "result" in outcome ? outcome.result : null;
-  const took = item.endMs ? formatDuration(Math.max(0, item.endMs - item.timeMs) * 1000) : null;
+  const took = item.endMs && item.beginMs ? formatDuration(Math.max(0, item.endMs - item.beginMs) * 1000) : null;
   const body = () => (
     <div class="call-body">
       {result?.display && "type" in result.display && result.display.type === "diff" ? <Diff diff={result.display} /> : null}

@@ -14,7 +14,10 @@ export type CallItem = Common & {
   is: "call"; call: string; name: string; title: string; kind: string; input: unknown; waits: boolean;
   /** Whether it waits for an approval. */
   isAsked: boolean;
-  status: string; outcome: ToolOutcome | null; progress: string[]; endMs: number | null;
+  status: string; outcome: ToolOutcome | null; progress: string[];
+  /** When it began: after the calls before it and the user's answer. Null while it waits for them. */
+  beginMs: number | null;
+  endMs: number | null;
   /** Key of the session of the sub-agent that it started. */
   subagent: string | null;
 };
@@ -72,7 +75,7 @@ export class SessionLog {
         this.looseAnswers.delete(id);
         this.questions.set(id, item);
       }
-      if (item.is === "approval" && item.answer) earlier.note(item.request.call, false);
+      if (item.is === "approval" && item.answer) earlier.note(item.request.call, false, null);
     }
     // The end of a call may be known already while its begin comes only now.
     for (const item of earlier.items) {
@@ -140,7 +143,7 @@ export class SessionLog {
       case "tool_started": {
         const call = this.push(event, {
           is: "call", call: event.call, name: event.name, title: event.title, kind: event.kind, input: event.input,
-          waits: !!event.waits, isAsked: false, status: "running", outcome: null, progress: [], endMs: null, subagent: null,
+          waits: !!event.waits, isAsked: false, status: "running", outcome: null, progress: [], beginMs: event.waits ? null : event.time_ms, endMs: null, subagent: null,
         });
         this.calls.set(event.call, call);
         break;
@@ -148,7 +151,7 @@ export class SessionLog {
       case "tool_updated":
         this.change(event.call, (call) => {
           if (event.title) call.title = event.title;
-          if (event.begins) call.waits = false;
+          if (event.begins) [call.waits, call.beginMs] = [false, event.time_ms];
           if (event.subagent) call.subagent = event.subagent;
           const words = typeof event.progress === "string" ? event.progress : event.progress?.message;
           if (typeof words === "string") call.progress = [...call.progress, words].slice(-PROGRESS_MAX);
@@ -156,7 +159,7 @@ export class SessionLog {
         break;
       case "tool_ended":
         if (!this.calls.has(event.call)) {
-          const call = this.push(event, { is: "call", call: event.call, name: "", title: "a call", kind: "other", input: null, waits: false, isAsked: false, status: "", outcome: null, progress: [], endMs: null, subagent: null });
+          const call = this.push(event, { is: "call", call: event.call, name: "", title: "a call", kind: "other", input: null, waits: false, isAsked: false, status: "", outcome: null, progress: [], beginMs: null, endMs: null, subagent: null });
           this.calls.set(event.call, call);
         }
         this.change(event.call, (call) => {
@@ -176,12 +179,12 @@ export class SessionLog {
       case "approval_requested":
         this.questions.set(event.id, this.push(event, { is: "approval", request: event, answer: null, by: "" }));
         // A command that asks for a connection goes on.
-        if (event.subject !== "connection") this.note(event.call, true);
+        if (event.subject !== "connection") this.note(event.call, true, null);
         break;
       case "approval_resolved": {
         this.answer(event, { answer: event.answer, by: event.by });
         const known = this.questions.get(event.id);
-        if (known?.is === "approval") this.note(known.request.call, false);
+        if (known?.is === "approval") this.note(known.request.call, false, event.answer.startsWith("allow") ? event.time_ms : null);
         break;
       }
       case "question_asked":
@@ -220,9 +223,12 @@ export class SessionLog {
     }
   }
 
-  /** Notes whether a call waits for an approval. */
-  private note(id: string, isAsked: boolean): void {
-    this.change(id, (call) => (call.isAsked = isAsked));
+  /** Notes whether a call waits for an approval, and when it goes on. */
+  private note(id: string, isAsked: boolean, beginMs: number | null): void {
+    this.change(id, (call) => {
+      if (isAsked || call.isAsked) call.beginMs = beginMs;
+      call.isAsked = isAsked;
+    });
   }
 
   private change(id: string, edit: (call: CallItem) => void): void {

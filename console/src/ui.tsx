@@ -17,6 +17,11 @@ export function say(text: string, bad = false): void {
   toastTimer = window.setTimeout(() => (toast.value = null), bad ? 8_000 : 3_500);
 }
 
+// What went wrong on a page is not about the next one.
+window.addEventListener("hashchange", () => {
+  if (toast.value?.bad) toast.value = null;
+});
+
 export const describe = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
 /** Does something and says what went wrong. */

@@ -303,10 +303,16 @@ const scenarios = {
     await send(page, SCRIPT(bash("touch never.txt"), "turn", "say It was rejected."));
     const asked = page.locator(".open-questions .ask");
     await asked.getByText("touch never.txt").first().waitFor();
+    // A page at its end follows the question, so that its buttons can be pressed.
+    await page.waitForFunction(() => document.querySelector(".open-questions .answers").getBoundingClientRect().bottom <= innerHeight);
     await asked.getByRole("button", { name: /^(reject|deny)\b(?!.*(session|tool|always))/i }).first().click();
     await said(page, "It was rejected.");
     await asked.waitFor({ state: "detached" });
     assert.ok(!(await ask("files")).includes("never.txt"));
+    // Each answer names its call. A call that did not run took no time.
+    await page.locator(".item.approval summary", { hasText: "touch never.txt" }).waitFor();
+    await page.locator(".call-box.completed .took").first().waitFor();
+    assert.equal(await page.locator(".call-box.denied .took").count(), 0);
     // A run that hangs is stopped; what is queued meanwhile waits.
     await send(page, "[hang]");
     await page.getByText("one two three").waitFor();
@@ -378,7 +384,7 @@ const scenarios = {
     assert.match(mine, /this browser[\s\S]*connected now/);
     assert.match(kitchen, /Phone in the kitchen[\s\S]*read, approvals, questions[\s\S]*connected now/);
     assert.ok(!kitchen.includes("this browser"));
-    // The page that pairs another device shows the address as a QR code, made here, and the code as text only.
+    // The page that pairs another device shows the address as a QR code, and the code as text only.
     await first.getByRole("button", { name: "Show a code" }).click();
     assert.deepEqual(await qrRows(first), await ask("qr", address));
     await checkPage(first, "a code for another device");
@@ -814,7 +820,14 @@ const scenarios = {
     await page.getByRole("button", { name: "Show the change" }).click();
     await page.locator(".diff .add").first().waitFor();
     await check("a draft of rules");
+    // What is wrong with a draft uses the width, and is not said on the next page.
+    await page.getByRole("textbox", { name: "deny" }).fill("Write(((");
+    await page.getByRole("button", { name: "Simulate" }).click();
+    const message = page.locator(".toasts p.bad");
+    await message.waitFor();
+    assert.ok((await message.boundingBox()).width > 300, "a narrow message");
     await visit(page, "audit");
+    await message.waitFor({ state: "detached", timeout: 2_000 });
     await page.locator("table.list a").first().click();
     await page.getByRole("heading", { name: "Effects" }).waitFor();
     await page.evaluate(() => document.querySelectorAll("details").forEach((one) => (one.open = true)));

@@ -122,24 +122,42 @@ pub(crate) fn parse(
     let (word, rest) = after.split_once(char::is_whitespace).unwrap_or((after, ""));
     let rest = rest.trim();
     let argument = (!rest.is_empty()).then(|| rest.to_owned());
-    let command = match word.to_ascii_lowercase().as_str() {
+    let name = match word.to_ascii_lowercase().as_str() {
+        "quit" => "exit".to_owned(),
+        "clear" => "new".to_owned(),
+        "agent" => "agents".to_owned(),
+        name => name.to_owned(),
+    };
+    let takes_none = COMMANDS.iter().any(|it| it.name == name && it.argument.is_empty());
+    if takes_none && argument.is_some() {
+        return ChatInput::Mistake(format!(
+            "`/{name}` takes no argument. To send this as a prompt, put a space in front of it"
+        ));
+    }
+    let command = match name.as_str() {
         "help" => ChatCommand::Help,
         "keys" => ChatCommand::Keys,
-        "exit" | "quit" => ChatCommand::Leave,
-        "new" | "clear" => ChatCommand::New,
+        "exit" => ChatCommand::Leave,
+        "new" => ChatCommand::New,
         "copy" => ChatCommand::Copy,
         "model" => ChatCommand::Model(argument),
         "mode" => ChatCommand::Mode(argument),
         "resume" => ChatCommand::Resume(argument),
         "fork" => ChatCommand::Fork,
         "transcript" => ChatCommand::ShowTranscript,
-        "agents" | "agent" => ChatCommand::Agent(argument),
+        "agents" => ChatCommand::Agent(argument),
         "raw" => ChatCommand::Raw,
         "theme" => ChatCommand::Theme(argument),
         "login" => ChatCommand::LogIn,
         "rewind" if argument.is_none() => ChatCommand::Rewind,
         // The session knows what can follow.
         "rewind" => return ChatInput::Prompt(text.to_owned()),
+        "undo" if argument.as_ref().is_some_and(|number| number.parse::<u64>().is_err()) => {
+            return ChatInput::Mistake(
+                "`/undo` takes the number of a change, such as `/undo 2`; `zero undo --list` lists them"
+                    .to_owned(),
+            );
+        }
         "undo" => {
             let mut args = vec!["undo".to_owned()];
             args.extend(argument);
@@ -217,6 +235,16 @@ mod tests {
             let parsed = parse(typed, "", &|_| false);
             assert!(matches!(&parsed, ChatInput::Mistake(why) if why.contains(hint)), "{parsed:?}");
         }
+        for (typed, why) in [
+            ("/usage x", "`/usage` takes no argument"),
+            ("/HELP me", "`/help` takes no argument"),
+            ("/quit now", "`/exit` takes no argument"),
+            ("/undo last", "takes the number of a change"),
+        ] {
+            let parsed = parse(typed, "", &|_| false);
+            assert!(matches!(&parsed, ChatInput::Mistake(it) if it.contains(why)), "{parsed:?}");
+        }
+        check("/undo 2", ChatInput::Dialog(vec!["undo".to_owned(), "2".to_owned()]));
         check(" /nope", ChatInput::Prompt(" /nope".to_owned()));
         assert!(matches!(parse("!", "", &|_| false), ChatInput::Mistake(_)));
     }

@@ -494,7 +494,10 @@ impl ChatLoop {
     }
 
     fn take_screen_back(&mut self) -> io::Result<()> {
-        self.lent_screen = None;
+        let lent = self.lent_screen.take();
+        if let Some((call, waited_ms)) = lent.as_ref().and_then(LentScreen::waiting_call) {
+            self.transcript.exclude_waiting(call, waited_ms);
+        }
         self.focus.forget();
         self.keyboard = Some(open_keyboard(&self.config)?);
         let size = self.config.stream.true_window_size();

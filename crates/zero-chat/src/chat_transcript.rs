@@ -39,6 +39,8 @@ const QUESTIONS_MAX: usize = 100;
 const DEFERRED_MAX: usize = 100;
 /// Name of the model of a run that has none.
 const DIRECT_MODEL: &str = "direct";
+/// Topic of the notice that a prompt waits for others.
+const QUEUED_TOPIC: &str = "queued";
 
 /// The transcript of a session.
 pub struct ChatTranscript {
@@ -195,6 +197,11 @@ impl ChatTranscript {
                 self.usage.set_run(*run_usage);
                 self.usage.set_context(*context_tokens, Some(*context_window));
             }
+            // It is shown below the run, as a prompt that waits.
+            EventKind::Notice { topic, .. }
+                if topic == QUEUED_TOPIC
+                    && !self.options.plain
+                    && self.queued.iter().any(|queued| queued.run == event.run) => {}
             EventKind::Notice { text, .. } => self.add_cell(Cell::notice(text), &mut shown),
             EventKind::Compacted { summary, tokens_before, tokens_after, extent } => {
                 self.usage.set_context(*tokens_after, None);
@@ -244,6 +251,21 @@ impl ChatTranscript {
         let mut shown = String::new();
         self.add_cell(Cell::printed(rows), &mut shown);
         shown
+    }
+
+    /// Shows a command that the chat itself runs, as it was typed.
+    pub fn add_command(&mut self, line: &str) -> String {
+        let mut shown = String::new();
+        self.add_cell(Cell::Prompt(PromptCell::new(line, &[])), &mut shown);
+        shown
+    }
+
+    /// Takes the time in which a call waited for the user from the time that it took. The ledger has no
+    /// question that is asked where the call runs.
+    pub fn exclude_waiting(&mut self, call: &str, waited_ms: i64) {
+        if let Some(call) = self.open_call_mut(call) {
+            call.started_ms = call.started_ms.saturating_add(waited_ms);
+        }
     }
 
     /// Shows everything as it was written from now on, or no longer.

@@ -48,13 +48,15 @@ impl Gateway {
         Arc::clone(self.inner.sessions.store())
     }
 
-    /// Creates a one-time code that pairs a device. `None` if the system has no random numbers.
+    /// Creates a one-time code that pairs a device. `None` if the system has no random numbers. `page` is
+    /// the address of the console where the gateway was told no public one.
     pub fn invite_device(
         &self,
         scopes: Vec<TokenScope>,
         owner: &str,
+        page: Option<&str>,
     ) -> Option<DeviceInviteResult> {
-        self.inner.invite_device(scopes, owner)
+        self.inner.invite_device(scopes, owner, page)
     }
 
     /// Collects the current value of every metric.

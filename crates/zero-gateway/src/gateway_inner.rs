@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use qrcodegen::{QrCode, QrCodeEcc};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -133,15 +134,18 @@ impl GatewayInner {
         }
     }
 
-    /// Creates a one-time code that pairs a device. `None` if the system has no random numbers.
+    /// Creates a one-time code that pairs a device. `None` if the system has no random numbers. `page` is
+    /// the address of the console where the gateway was told no public one.
     pub(crate) fn invite_device(
         &self,
         scopes: Vec<TokenScope>,
         owner: &str,
+        page: Option<&str>,
     ) -> Option<DeviceInviteResult> {
         let (code, expires_at_ms) = self.devices.invite(scopes, owner)?;
         let url = self.public_url.as_ref().map(|url| format!("{}/", url.trim_end_matches('/')));
-        Some(DeviceInviteResult { code, expires_at_ms, url })
+        let qr_rows = url.as_deref().or(page).map(encode_qr_rows).unwrap_or_default();
+        Some(DeviceInviteResult { code, expires_at_ms, url, qr_rows })
     }
 
     /// Registers a connection for events that go to all. Returns `None` after shutdown.
@@ -244,4 +248,12 @@ impl Drop for RegistrationGuard<'_> {
         registry.by_number.remove(&self.number);
         self.gateway.connections.store(registry.by_number.len() as u64, Ordering::Relaxed);
     }
+}
+
+/// Rows of the modules of a QR code, `1` if dark; none if the text is too long.
+fn encode_qr_rows(text: &str) -> Vec<String> {
+    let Ok(code) = QrCode::encode_text(text, QrCodeEcc::Low) else { return Vec::new() };
+    let digit = |column, row| if code.get_module(column, row) { '1' } else { '0' };
+    let row = |row| (0..code.size()).map(|column| digit(column, row)).collect();
+    (0..code.size()).map(row).collect()
 }

@@ -112,7 +112,8 @@ struct RemoteCall {
 impl RemoteCall {
     /// Applies the description that the host sent.
     fn describe(&mut self, title: &str, kind: Option<ToolKind>, locations: Vec<FileLocation>) {
-        self.title = one_line(title, TITLE_LEN_MAX);
+        // A name with a hidden character is not shown as another name.
+        self.title = one_line(&sanitize::escape_lines(title), TITLE_LEN_MAX);
         self.kind = kind.unwrap_or(self.kind);
         self.watch.on_described(self.title.clone(), self.kind, limit_locations(locations));
     }

@@ -2,9 +2,8 @@
 
 use std::io;
 
-use super::dialog::paint_before_question;
 use super::key::Key;
-use super::key_reader::{KeyPress, KeyReader};
+use super::key_reader::{KeyPress, KeyReader, QuestionRow};
 use super::live_area::LiveArea;
 use super::{FAINT, STRONG, TerminalStream, WindowSize, escape_line, truncate_to_columns};
 
@@ -64,12 +63,21 @@ impl<'a> ChoiceList<'a> {
         label: &str,
     ) -> io::Result<ChoiceOutcome> {
         let mut area = LiveArea::new(stream);
-        // The row with the keys appears when they begin to count.
-        let mut rows = self.render(stream, stream.window_size());
-        rows.pop();
-        paint_before_question(&mut area, keys, &rows)?;
+        keys.begin_question()?;
         let outcome = loop {
-            area.paint(&self.render(stream, stream.window_size()), None)?;
+            let size = stream.window_size();
+            let mut rows = self.render(stream, size);
+            // The row with the keys appears when they begin to count.
+            match keys.question_row() {
+                QuestionRow::Open => {}
+                QuestionRow::Hidden => drop(rows.pop()),
+                QuestionRow::Quiet(why) => {
+                    rows.pop();
+                    let why = truncate_to_columns(&format!("({why})"), size.columns - 3);
+                    rows.push(format!("  {}", stream.paint(FAINT, &why)));
+                }
+            }
+            area.paint(&rows, None)?;
             let outcome = match keys.next_press()? {
                 Some(KeyPress::Key(key)) => self.apply_key(key),
                 Some(KeyPress::Burst) => None,

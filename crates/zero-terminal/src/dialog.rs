@@ -8,7 +8,7 @@ use std::time::Duration;
 use zero_sandbox::typed_input::SignalKeys;
 
 use super::key::Key;
-use super::key_reader::{KeyPress, KeyReader};
+use super::key_reader::{KeyPress, KeyReader, QuestionRow};
 use super::live_area::{CursorPosition, LiveArea};
 use super::prompt_turn::PromptTurnGuard;
 use super::text_field::{FieldEvent, TextField};
@@ -269,9 +269,19 @@ pub enum KeyOutcome {
 /// What a question says about a key that is not offered, and about several keys at once.
 pub const UNKNOWN_KEY_NOTE: &str = "press one of the keys shown";
 
-/// The rows of a question, and of a note about it: beside it, or above it where both do not fit into a
-/// row.
-pub fn question_rows(stream: &TerminalStream, question: &str, note: &str) -> Vec<String> {
+/// The last rows of a question: none before it can have been read, and a note about it beside it, or above
+/// it where both do not fit into a row.
+pub fn question_rows(
+    stream: &TerminalStream,
+    keys: &KeyReader,
+    question: &str,
+    note: &str,
+) -> Vec<String> {
+    let note = match keys.question_row() {
+        QuestionRow::Hidden => return Vec::new(),
+        QuestionRow::Quiet(why) if note.is_empty() => why,
+        QuestionRow::Quiet(_) | QuestionRow::Open => note,
+    };
     let columns = stream.window_size().columns;
     let note = escape_line(note);
     let shown = stream.paint(STRONG, question);
@@ -287,21 +297,6 @@ pub fn question_rows(stream: &TerminalStream, question: &str, note: &str) -> Vec
     rows.chain([format!("{shown} ")]).collect()
 }
 
-/// Paints what is above a question for a moment without it, so that no key answers what nobody has read.
-/// Keys that were pressed before do not count, either.
-pub fn paint_before_question(
-    area: &mut LiveArea<'_>,
-    keys: &KeyReader,
-    rows: &[String],
-) -> io::Result<()> {
-    keys.discard()?;
-    if keys.needs_reading_time() {
-        area.paint(rows, None)?;
-        keys.discard_while_reading()?;
-    }
-    Ok(())
-}
-
 /// Asks a question with its keys above it and waits for one of the keys; other keys show a hint once.
 /// The question itself appears when keys begin to count, a moment after the rest. Ctrl-C is a key only where it does not send a signal.
 pub fn ask_for_key(
@@ -312,14 +307,13 @@ pub fn ask_for_key(
 ) -> io::Result<KeyOutcome> {
     let mut area = LiveArea::new(stream);
     let paint = |area: &mut LiveArea<'_>, has_hint: bool| {
-        let note = if has_hint { Some(UNKNOWN_KEY_NOTE) } else { keys.caution_note() };
+        let note = if has_hint { UNKNOWN_KEY_NOTE } else { "" };
         let mut rows = render_legend(stream, choices, stream.window_size().columns);
-        rows.extend(question_rows(stream, question, note.unwrap_or_default()));
+        rows.extend(question_rows(stream, keys, question, note));
         area.paint(&rows, None)
     };
     let question = stream.paint(STRONG, question).into_owned();
-    let legend = render_legend(stream, choices, stream.window_size().columns);
-    paint_before_question(&mut area, keys, &legend)?;
+    keys.begin_question()?;
     let mut has_hint = false;
     paint(&mut area, has_hint)?;
     loop {

@@ -25,17 +25,45 @@ const PASTE_WAIT: Duration = Duration::from_millis(20);
 /// How long a question is on the screen before it takes keys: no user reads and answers it this soon.
 const READING_WAIT: Duration = Duration::from_millis(250);
 
-/// How long after it was painted a question ignores keys that may be meant for something else. It says
-/// so meanwhile.
-const CAUTION_WAIT: Duration = Duration::from_millis(700);
+/// How long a question ignores keys that are probably meant for something else. It says so meanwhile.
+const MISDIRECTED_WAIT: Duration = Duration::from_millis(700);
 
 /// Why keys do not count for a moment after a question appeared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeyCaution {
+pub(crate) enum QuietReason {
+    /// Nobody can have read it yet. Its last row is painted after that.
+    Reading,
     /// The question before was withdrawn: the user may be about to answer that one.
     Replacement,
     /// The user was typing something else. Each key that does not count restarts the wait.
     Typing,
+}
+
+impl QuietReason {
+    fn wait(self) -> Duration {
+        match self {
+            Self::Reading => READING_WAIT,
+            Self::Replacement | Self::Typing => MISDIRECTED_WAIT,
+        }
+    }
+}
+
+/// What a question shows in its last row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuestionRow {
+    /// Nothing yet: nobody can have read the rows above it.
+    Hidden,
+    /// The question, and why keys do not count.
+    Quiet(&'static str),
+    /// The question: keys count.
+    Open,
+}
+
+/// A time in which keys do not count.
+#[derive(Clone, Copy, Debug)]
+struct QuietTime {
+    reason: QuietReason,
+    until: Instant,
 }
 
 /// Source of keys. Closing it restores the terminal and ends a pending read.
@@ -43,8 +71,8 @@ pub(crate) enum KeyCaution {
 pub struct KeyReader {
     source: KeySource,
     state: Mutex<KeyReaderState>,
-    /// Why keys do not count at first.
-    caution: Option<KeyCaution>,
+    /// Why keys do not count at the first question, besides the time to read it.
+    caution: Option<QuietReason>,
     /// Why the question was withdrawn, once it is.
     withdrawal: OnceLock<String>,
 }
@@ -71,10 +99,10 @@ pub enum KeyPress {
 struct KeyReaderState {
     decoder: InputDecoder,
     ready: VecDeque<Key>,
-    /// When keys begin to count; `None` until the first one is waited for.
-    counts_from: Option<Instant>,
-    /// Whether it was said that they do.
-    is_caution_over: bool,
+    /// Whether a question has begun.
+    has_begun: bool,
+    /// While keys do not count.
+    quiet: Option<QuietTime>,
     /// The size of the window when it was looked at last.
     size: Option<(Width, Height)>,
 }
@@ -84,19 +112,36 @@ impl KeyReader {
         Self { source, state: Mutex::default(), caution: None, withdrawal: OnceLock::new() }
     }
 
-    /// Keys do not count for a moment after the question was painted.
-    pub(crate) fn with_caution(self, caution: Option<KeyCaution>) -> Self {
+    /// Keys do not count for a longer moment after the first question was painted.
+    pub(crate) fn with_caution(self, caution: Option<QuietReason>) -> Self {
         Self { caution, ..self }
     }
 
-    /// What the question says as long as keys do not count.
-    pub fn caution_note(&self) -> Option<&'static str> {
+    /// Begins a question: keys that were pressed before do not answer it, and neither do those that come
+    /// before the user can have read it. A [`Key::Repaint`] follows once keys count.
+    pub fn begin_question(&self) -> io::Result<()> {
+        self.discard()?;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // Prepared keys need no time.
+        let reading = matches!(self.source, KeySource::Terminal(_)).then_some(QuietReason::Reading);
+        let caution = self.caution.filter(|_| !state.has_begun);
+        state.begin(caution.or(reading));
+        Ok(())
+    }
+
+    /// What the question on the screen shows in its last row.
+    pub fn question_row(&self) -> QuestionRow {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let caution = self.caution.filter(|_| !state.is_caution_over)?;
-        Some(match caution {
-            KeyCaution::Replacement => "a new question; the one before was withdrawn",
-            KeyCaution::Typing => "what you typed for the chat does not answer this",
-        })
+        match state.quiet.map(|quiet| quiet.reason) {
+            None => QuestionRow::Open,
+            Some(QuietReason::Reading) => QuestionRow::Hidden,
+            Some(QuietReason::Replacement) => {
+                QuestionRow::Quiet("a new question; the one before was withdrawn")
+            }
+            Some(QuietReason::Typing) => {
+                QuestionRow::Quiet("what you typed for the chat does not answer this")
+            }
+        }
     }
 
     /// What is shown instead of an answer: that the question was withdrawn and why, or `otherwise`
@@ -114,57 +159,23 @@ impl KeyReader {
         self.close();
     }
 
-    /// Whether a question is on the screen for a moment before it takes keys. Not where a caution says the
-    /// same, and prepared keys need no time.
-    pub(crate) fn needs_reading_time(&self) -> bool {
-        matches!(self.source, KeySource::Terminal(_)) && self.caution.is_none()
-    }
-
-    /// Discards the keys that come while the user cannot have read the question yet, except for those that
-    /// leave it. Its last row is painted after that.
-    pub(crate) fn discard_while_reading(&self) -> io::Result<()> {
-        #[cfg_attr(
-            not(any(test, feature = "scripted")),
-            expect(irrefutable_let_patterns, reason = "tests have another one")
-        )]
-        let KeySource::Terminal(input) = &self.source else { return Ok(()) };
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let until = Instant::now() + READING_WAIT;
-        let mut bytes = [0; READ_BYTES_MAX];
-        while let RawRead::Bytes(count) =
-            input.read(&mut bytes, Some(until.saturating_duration_since(Instant::now())))?
-        {
-            let mut events = Vec::new();
-            state.decoder.push(bytes.get(..count).unwrap_or_default(), &mut events);
-            let leaving = events.into_iter().flat_map(into_keys).find(|key| is_leaving(*key));
-            if let Some(key) = leaving {
-                state.ready.push_back(key);
-                break;
-            }
-        }
-        state.decoder = InputDecoder::default();
-        Ok(())
-    }
-
     /// Waits for a key; `None` if there will be none.
     pub fn next_key(&self) -> io::Result<Option<Key>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let wait = if self.caution.is_some() { CAUTION_WAIT } else { Duration::ZERO };
-        // The first key is waited for once the question is painted.
-        if state.counts_from.is_none() {
-            state.counts_from = Some(Instant::now() + wait);
-            state.size = terminal_size();
+        if !state.has_begun {
+            state.begin(self.caution);
         }
         loop {
             if let Some(key) = state.ready.pop_front() {
                 return Ok(Some(key));
             }
             let is_pending = state.decoder.is_pending();
-            let caution_left = self.caution_left(&state);
-            let wait = match (is_pending, caution_left) {
+            let now = Instant::now();
+            let quiet_left = state.quiet.map(|quiet| quiet.until.saturating_duration_since(now));
+            let wait = match (is_pending, quiet_left) {
                 (true, _) => SEQUENCE_WAIT,
                 (false, Some(Duration::ZERO)) => {
-                    state.is_caution_over = true;
+                    state.quiet = None;
                     return Ok(Some(Key::Repaint));
                 }
                 (false, left) => left.unwrap_or(SIZE_WAIT).min(SIZE_WAIT),
@@ -179,11 +190,11 @@ impl KeyReader {
                 RawRead::Bytes(count) => {
                     let mut events = Vec::new();
                     state.decoder.push(bytes.get(..count).unwrap_or_default(), &mut events);
-                    self.accept_keys(&mut state, events);
+                    state.accept_keys(events);
                 }
                 RawRead::TimedOut if is_pending => {
                     let event = state.decoder.finish();
-                    self.accept_keys(&mut state, event);
+                    state.accept_keys(event);
                 }
                 RawRead::TimedOut => {
                     let size = terminal_size();
@@ -192,29 +203,6 @@ impl KeyReader {
                     }
                 }
                 RawRead::Ended => return Ok(None),
-            }
-        }
-    }
-
-    /// How long keys will not count; `None` if it was said that they do, or if they always did.
-    fn caution_left(&self, state: &KeyReaderState) -> Option<Duration> {
-        let from =
-            state.counts_from.filter(|_| self.caution.is_some() && !state.is_caution_over)?;
-        Some(from.saturating_duration_since(Instant::now()))
-    }
-
-    /// Keeps the keys that count. Those that leave a question always do.
-    fn accept_keys(
-        &self,
-        state: &mut KeyReaderState,
-        events: impl IntoIterator<Item = InputEvent>,
-    ) {
-        for key in events.into_iter().flat_map(into_keys) {
-            let now = Instant::now();
-            if is_leaving(key) || state.counts_from.is_none_or(|from| now >= from) {
-                state.ready.push_back(key);
-            } else if self.caution == Some(KeyCaution::Typing) {
-                state.counts_from = Some(now + CAUTION_WAIT);
             }
         }
     }
@@ -272,12 +260,7 @@ impl KeyReader {
             KeySource::Script(_) => return Ok(()),
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        *state = KeyReaderState {
-            counts_from: state.counts_from,
-            is_caution_over: state.is_caution_over,
-            size: state.size,
-            ..KeyReaderState::default()
-        };
+        (state.decoder, state.ready) = Default::default();
         Ok(())
     }
 
@@ -287,6 +270,30 @@ impl KeyReader {
             KeySource::Terminal(input) => input.close(),
             #[cfg(any(test, feature = "scripted"))]
             KeySource::Script(_) => {}
+        }
+    }
+}
+
+impl KeyReaderState {
+    /// A question appears. Keys do not count for as long as the reason demands.
+    fn begin(&mut self, reason: Option<QuietReason>) {
+        self.has_begun = true;
+        self.quiet =
+            reason.map(|reason| QuietTime { reason, until: Instant::now() + reason.wait() });
+        self.size = terminal_size();
+    }
+
+    /// Keeps the keys that count. Those that leave a question always do.
+    fn accept_keys(&mut self, events: impl IntoIterator<Item = InputEvent>) {
+        for key in events.into_iter().flat_map(into_keys) {
+            match &mut self.quiet {
+                Some(quiet) if !is_leaving(key) => {
+                    if quiet.reason == QuietReason::Typing {
+                        quiet.until = Instant::now() + quiet.reason.wait();
+                    }
+                }
+                _ => self.ready.push_back(key),
+            }
         }
     }
 }
@@ -347,28 +354,38 @@ mod tests {
         let (mut keyboard, answers) = AnswerSource::from_pty();
         let keys = answers.open_keys_for_test();
         keyboard.write_all(b"yyy\x1b[").unwrap();
-        keys.discard_while_reading().unwrap();
+        keys.begin_question().unwrap();
+        assert_eq!(keys.question_row(), QuestionRow::Hidden);
+        keyboard.write_all(b"yyy\x1b[").unwrap();
+        // The last row is painted once keys count.
+        assert_eq!(keys.next_press().unwrap(), Some(KeyPress::Key(Key::Repaint)));
+        assert_eq!(keys.question_row(), QuestionRow::Open);
         keyboard.write_all(b"n").unwrap();
         assert_eq!(keys.next_press().unwrap(), Some(KeyPress::Key(Key::Char('n'))));
+        // A second question of the same dialog is read, too; the keys that leave always count.
+        keys.begin_question().unwrap();
         keyboard.write_all(b"y\x03").unwrap();
-        keys.discard_while_reading().unwrap();
         assert_eq!(keys.next_press().unwrap(), Some(KeyPress::Key(Key::Ctrl('c'))));
     }
 
     #[test]
     fn keys_of_a_typing_user_do_not_count_at_first() {
         let (mut keyboard, answers) = AnswerSource::from_pty();
-        let keys = answers.open_keys_for_test().with_caution(Some(KeyCaution::Typing));
-        assert!(keys.caution_note().is_some());
+        let keys = answers.open_keys_for_test().with_caution(Some(QuietReason::Typing));
+        keys.begin_question().unwrap();
+        assert!(matches!(keys.question_row(), QuestionRow::Quiet(_)));
         keyboard.write_all(b"y").unwrap();
         // The question is painted again once keys count.
         assert_eq!(keys.next_key().unwrap(), Some(Key::Repaint));
-        assert_eq!(keys.caution_note(), None);
+        assert_eq!(keys.question_row(), QuestionRow::Open);
         keyboard.write_all(b"n").unwrap();
         assert_eq!(keys.next_key().unwrap(), Some(Key::Char('n')));
+        // Only the first question of a dialog is cautious; the others are only read.
+        keys.begin_question().unwrap();
+        assert_eq!(keys.question_row(), QuestionRow::Hidden);
         // The keys that leave always count.
         let (mut keyboard, answers) = AnswerSource::from_pty();
-        let keys = answers.open_keys_for_test().with_caution(Some(KeyCaution::Typing));
+        let keys = answers.open_keys_for_test().with_caution(Some(QuietReason::Typing));
         keyboard.write_all(b"y\x03").unwrap();
         assert_eq!(keys.next_key().unwrap(), Some(Key::Ctrl('c')));
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
 use super::elapsed_counter::{CounterPauseGuard, ElapsedCounter};
-use super::key_reader::KeyCaution;
+use super::key_reader::QuietReason;
 use super::screen_owner::{ScreenLease, ScreenOwner};
 
 /// Lets one question after another use the terminal.
@@ -46,12 +46,12 @@ impl PromptTurnGuard {
     }
 
     /// Why keys do not count at first, if so; the next question does not learn of it again.
-    pub(crate) fn take_caution(&self) -> Option<KeyCaution> {
+    pub(crate) fn take_caution(&self) -> Option<QuietReason> {
         let was_withdrawn = self.withdrawn.swap(false, Ordering::Relaxed);
         let is_typing = self.typing.swap(false, Ordering::Relaxed);
         match (is_typing, was_withdrawn) {
-            (true, _) => Some(KeyCaution::Typing),
-            (false, true) => Some(KeyCaution::Replacement),
+            (true, _) => Some(QuietReason::Typing),
+            (false, true) => Some(QuietReason::Replacement),
             (false, false) => None,
         }
     }
@@ -103,11 +103,20 @@ impl PromptTurn {
 
     /// Waits until no other question is on the screen.
     pub async fn begin(&self) -> PromptTurnGuard {
+        self.begin_with(None).await
+    }
+
+    /// Waits for its turn to ask about a call, which does not run meanwhile.
+    pub async fn begin_for_call(&self, call: &str) -> PromptTurnGuard {
+        self.begin_with(Some(call)).await
+    }
+
+    async fn begin_with(&self, call: Option<&str>) -> PromptTurnGuard {
         self.open.send_modify(|open| *open += 1);
         let count = OpenPromptGuard(Arc::clone(&self.open));
         let turn = Arc::clone(&self.lock).lock_owned().await;
         let lease = match &self.owner {
-            Some(owner) => Some(owner.lease_screen().await),
+            Some(owner) => Some(owner.lease_screen(call).await),
             None => None,
         };
         if let Some(signal) = &self.signal

@@ -9,6 +9,9 @@ pub type ScreenLease = Box<dyn Any + Send + Sync>;
 /// A part of the program that reads keys and paints rows all the time.
 pub trait ScreenOwner: Send + Sync {
     /// Removes its rows and stops to read keys, until the returned value is dropped. An owner that
-    /// has ended returns at once.
-    fn lease_screen(&self) -> Pin<Box<dyn Future<Output = ScreenLease> + Send + '_>>;
+    /// has ended returns at once. `call` is the id of the call that waits meanwhile, if one does.
+    fn lease_screen<'a>(
+        &'a self,
+        call: Option<&'a str>,
+    ) -> Pin<Box<dyn Future<Output = ScreenLease> + Send + 'a>>;
 }

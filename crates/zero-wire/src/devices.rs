@@ -106,6 +106,11 @@ pub struct DeviceInviteParams {
     /// to cover them.
     #[schemars(length(min = 1, max = 5))]
     pub scopes: Vec<String>,
+    /// Address of the console as the client knows it, for the QR code. The gateway's own public address
+    /// replaces it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048))]
+    pub page: Option<String>,
 }
 
 /// A one-time code.
@@ -119,6 +124,10 @@ pub struct DeviceInviteResult {
     /// The address by which browsers reach the console, if the gateway was told one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// QR code of the address, without the code: the rows of its modules, `1` if dark. Empty if there is no
+    /// address, or if it is too long.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub qr_rows: Vec<String>,
 }
 
 impl std::fmt::Debug for DeviceInviteResult {

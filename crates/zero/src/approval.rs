@@ -116,7 +116,11 @@ impl Approver for TerminalApprover {
     fn ask_for_reply<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalReply> {
         let stream = self.terminal.err.clone();
         Box::pin(async move {
-            let turn = self.turn.begin().await;
+            let turn = match question.subject.is_call() {
+                true => self.turn.begin_for_call(question.call.as_str()).await,
+                // The call runs, and asks about one of its connections.
+                false => self.turn.begin().await,
+            };
             let dialog = ApprovalDialog::new(&stream, question.clone(), self.rule_files.clone());
             let dialog_run = DialogRun {
                 stream: &stream,
@@ -136,7 +140,7 @@ impl Approver for TerminalApprover {
     fn review_trial<'a>(&'a self, review: &'a TrialReview) -> BoxFuture<'a, TrialVerdict> {
         let stream = self.terminal.err.clone();
         Box::pin(async move {
-            let turn = self.turn.begin().await;
+            let turn = self.turn.begin_for_call(review.call.as_str()).await;
             let dialog = TrialDialog::new(&stream, review);
             let dialog_run = DialogRun {
                 stream: &stream,

@@ -36,16 +36,21 @@ const SUGGESTIONS_MAX: usize = 4;
 ///
 /// The first argument decides. It is a prompt if it has a blank, begins with `/` or `@`, is `-` (read
 /// stdin), or is one word that is neither a command nor looks like one. An option that only `run` has
-/// is one of `run`.
+/// is one of `run`, and one that only `chat` has is one of `chat`.
 fn complete(cli: &Command, mut args: Vec<OsString>) -> Vec<OsString> {
     let first = args.get(1).and_then(|first| first.to_str());
-    let is_prompt = first.is_some_and(|first| match first.strip_prefix('-') {
-        Some("" | "-") => true,
-        Some(option) => is_run_option(cli, option),
-        None => is_prompt_text(cli, first, args.len() > 2),
+    let meant = first.and_then(|first| match first.strip_prefix('-') {
+        Some("" | "-") => Some("run"),
+        Some(option)
+            if is_own_option(cli, "chat", option) && !is_own_option(cli, "run", option) =>
+        {
+            Some("chat")
+        }
+        Some(option) => is_run_option(cli, option).then_some("run"),
+        None => is_prompt_text(cli, first, args.len() > 2).then_some("run"),
     });
-    if is_prompt {
-        args.insert(1, "run".into());
+    if let Some(command) = meant {
+        args.insert(1, command.into());
     }
     args
 }
@@ -54,6 +59,14 @@ fn complete(cli: &Command, mut args: Vec<OsString>) -> Vec<OsString> {
 pub(crate) fn is_prompt(args: &[OsString]) -> bool {
     let completed = complete(&command(), args.to_vec());
     completed.get(1).is_some_and(|first| first == "run")
+}
+
+/// Whether a command has a long option, without its first hyphen.
+fn is_own_option(cli: &Command, command: &str, option: &str) -> bool {
+    let Some(long) = option.strip_prefix('-') else { return false };
+    let long = long.split('=').next().unwrap_or_default();
+    let command = cli.find_subcommand(command);
+    command.is_some_and(|it| it.get_arguments().any(|known| known.get_long() == Some(long)))
 }
 
 /// Whether an option, without its first hyphen, is meant for `run`.
@@ -261,6 +274,15 @@ mod tests {
         check_prompt(&["--model", "a", "go on"]);
         check_prompt(&["--session", "bug-42", "go on"]);
         check_prompt(&["--modle", "a", "go on"]);
+    }
+
+    #[test]
+    fn options_of_chats_begin_a_chat() {
+        for args in [&["--fullscreen"][..], &["--plain", "-c"], &["--vim", "fix the tests"]] {
+            let args: Vec<OsString> = ["zero"].iter().chain(args).map(OsString::from).collect();
+            let cli = parse(args.clone()).unwrap();
+            assert!(matches!(cli.command, Some(crate::cli::CliCommand::Chat(_))), "{args:?}");
+        }
     }
 
     #[test]

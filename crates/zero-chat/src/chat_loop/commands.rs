@@ -56,14 +56,34 @@ impl ChatLoop {
             |word: &str| self.session.has_command(word) || self.config.host.is_direct_command(word);
         match chat_command::parse(text, &key, &is_session_command) {
             ChatInput::Prompt(prompt) => self.send_prompt(prompt, overlap),
-            ChatInput::Command(command) => self.run_command(command),
-            ChatInput::Programs(commands) => self.spawn_programs(commands),
-            ChatInput::Dialog(args) => self.spawn_dialog(args),
+            ChatInput::Command(command @ (ChatCommand::Leave | ChatCommand::ShowTranscript)) => {
+                self.run_command(command);
+            }
+            ChatInput::Command(command) => {
+                self.print_command(text);
+                self.run_command(command);
+            }
+            ChatInput::Programs(commands) => {
+                self.print_command(text);
+                self.spawn_programs(commands);
+            }
+            ChatInput::Dialog(args) => {
+                self.print_command(text);
+                self.spawn_dialog(args);
+            }
             ChatInput::Mistake(why) => {
                 self.notice(&why);
                 // Nothing that was typed is lost.
                 self.return_text(text);
             }
+        }
+    }
+
+    /// Shows a command above what it prints. Where lines are only appended, it is there already.
+    fn print_command(&mut self, line: &str) {
+        if !self.is_plain() {
+            let lines = self.transcript.add_command(line.trim());
+            self.print(&lines);
         }
     }
 

@@ -339,7 +339,7 @@ impl ChatLoop {
         // On the alternate screen, the output would be gone at once.
         let pause = self.config.fullscreen.then(|| self.picker());
         self.tasks.spawn(async move {
-            let lease = owner.lease_screen().await;
+            let lease = owner.lease_screen(None).await;
             let ended = host.run_dialog(args).await;
             if let Some(picker) = pause {
                 picker.wait_for_key(lease).await;
@@ -356,7 +356,7 @@ impl ChatLoop {
         let (owner, host) = (Arc::clone(&self.owner), Arc::clone(&self.config.host));
         let text = self.composer.text();
         self.tasks.spawn(async move {
-            let _lease = owner.lease_screen().await;
+            let _lease = owner.lease_screen(None).await;
             match host.edit_text(&text).await {
                 Ok(edited) => TaskOutcome::Edited(edited),
                 Err(why) => TaskOutcome::Notice(why),
@@ -585,7 +585,7 @@ impl RowPicker {
         rows: Vec<String>,
         current: Option<usize>,
     ) -> Result<Option<usize>, String> {
-        let lease = self.owner.lease_screen().await;
+        let lease = self.owner.lease_screen(None).await;
         let (stream, keys) = (self.stream.clone(), self.keys.clone());
         let chosen = tokio::task::spawn_blocking(move || {
             // Given back when the choice is made.

@@ -268,6 +268,41 @@ fn rejection_has_a_message_for_the_user() {
 }
 
 #[test]
+fn prompt_that_is_shown_as_queued_needs_no_notice() {
+    let waits = || in_run("r2", waits_for_others("waits for one other in this session"));
+    for (plain, expected) in [(false, ""), (true, "[note] waits for one other in this session\n")] {
+        let options = ViewOptions { plain, ..ViewOptions::default() };
+        let mut transcript = ChatTranscript::new(&make_stream(80), options);
+        transcript.apply(&prompt("one"));
+        transcript.apply(&run_started("m"));
+        transcript.apply(&in_run("r2", prompt("two")));
+        let shown = transcript.apply(&waits());
+        assert!(shown.ends_with(expected) && shown.is_empty() != plain, "{shown}");
+    }
+    // A run that waits for those of other sessions is below no other.
+    let mut transcript = ChatTranscript::new(&make_stream(80), ViewOptions::default());
+    transcript.apply(&in_run("r2", prompt("two")));
+    assert!(transcript.apply(&waits()).contains("! waits for one other"));
+}
+
+#[test]
+fn question_asked_where_the_call_runs_does_not_count() {
+    let mut transcript = ChatTranscript::new(&make_stream(80), ViewOptions::default());
+    transcript.apply(&call_started("c", "Run `ls`", ToolKind::Execute));
+    transcript.exclude_waiting("c", 60_000);
+    let shown = transcript.apply(&at(64_000, call_ended("c", output("", "", 0))));
+    assert_eq!(shown, "• Run `ls`\n");
+}
+
+#[test]
+fn command_of_the_chat_is_above_its_output() {
+    let mut transcript = ChatTranscript::new(&make_stream(80), ViewOptions::default());
+    let shown = ["/usage", "/jobs"]
+        .map(|command| transcript.add_command(command) + &transcript.add_printed("rows"));
+    assert_eq!(shown.concat(), "› /usage\n\nrows\n\n› /jobs\n\nrows\n");
+}
+
+#[test]
 fn approval_time_does_not_count() {
     let mut transcript = ChatTranscript::new(&make_stream(80), ViewOptions::default());
     transcript.apply(&call_started("c", "Run `ls`", ToolKind::Execute));

@@ -34,7 +34,7 @@ pub(super) async fn invite(
     params: DeviceInviteParams,
 ) -> Result<DeviceInviteResult, ErrorPayload> {
     let scopes = parse_scopes(&params.scopes)?;
-    let invited = peer.gateway().invite_device(scopes, peer.owner());
+    let invited = peer.gateway().invite_device(scopes, peer.owner(), params.page.as_deref());
     let Some(invited) = invited else {
         return Err(unavailable_error("the system's random number generator failed".to_owned()));
     };

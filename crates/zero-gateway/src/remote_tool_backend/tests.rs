@@ -235,7 +235,10 @@ async fn call_is_sent_to_host_and_result_returned() {
     rig.backend.handle_progress(progress(None, None)).unwrap();
     rig.backend.handle_result(result("c1", "the text", false)).unwrap();
     assert_eq!(result_text(&asked.await.unwrap()), (ToolCallStatus::Completed, "the text"));
-    assert_eq!(*rig.log.0.lock().unwrap(), ["Read a read 0", "half\u{FFFD}[2J", "Rm a read 0"]);
+    assert_eq!(
+        *rig.log.0.lock().unwrap(),
+        ["Read a read 0", "half\u{FFFD}[2J", "Rm \\u{202e}a read 0"]
+    );
 }
 
 #[tokio::test]
@@ -248,7 +251,7 @@ async fn fast_call_describes_itself_with_result() {
         .handle_result(ToolsResultParams { title, kind, ..result("c1", "done", false) })
         .unwrap();
     assert_eq!(result_text(&asked.await.unwrap()), (ToolCallStatus::Completed, "done"));
-    assert_eq!(*rig.log.0.lock().unwrap(), ["Delete a delete 0"]);
+    assert_eq!(*rig.log.0.lock().unwrap(), ["Delete \\u{202e}a delete 0"]);
 }
 
 #[tokio::test]

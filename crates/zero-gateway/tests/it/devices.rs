@@ -34,6 +34,27 @@ async fn invite(client: &mut RawClient<TcpStream>, scopes: &[&str]) -> String {
 }
 
 #[tokio::test]
+async fn invitation_has_the_qr_code_of_the_address_and_not_of_the_code() {
+    let rig = RawGateway::start().await;
+    let mut admin = rig.connected_client(ADMIN).await;
+    let mut rows_of = async |page: Option<&str>| {
+        let mut params = json!({"scopes": ["operator.read"]});
+        page.into_iter().for_each(|page| params["page"] = json!(page));
+        let answer = admin.call_method("i", "zero.devices.invite", params).await;
+        answer["payload"]["qrRows"].clone()
+    };
+    let rows = rows_of(Some("http://127.0.0.1:18789/")).await;
+    let size = rows.as_array().unwrap().len();
+    for row in rows.as_array().unwrap() {
+        assert_eq!(row.as_str().unwrap().len(), size, "{rows}");
+    }
+    assert!(rows[0].as_str().unwrap().starts_with("11111110"), "{rows}");
+    // Another code has the same picture.
+    assert_eq!(rows_of(Some("http://127.0.0.1:18789/")).await, rows);
+    assert!(rows_of(None).await.is_null());
+}
+
+#[tokio::test]
 async fn new_pairing_ends_connections_of_the_earlier_one() {
     let (rig, device) = (RawGateway::start().await, TestDevice::new(7));
     let mut admin = rig.connected_client(ADMIN).await;

@@ -13,8 +13,7 @@ use zero_runtime::{ApprovalAnswer, ApprovalQuestion, ApprovalReply, REJECTION_CH
 use super::prompt_text::{self, FittedPrompt, PromptText};
 use super::rule_file::RuleFile;
 use crate::terminal::dialog::{
-    KeyChoice, TextOutcome, UNKNOWN_KEY_NOTE, edit_text, paint_before_question, question_rows,
-    render_legend,
+    KeyChoice, TextOutcome, UNKNOWN_KEY_NOTE, edit_text, question_rows, render_legend,
 };
 use crate::terminal::key::Key;
 use crate::terminal::key_reader::{KeyPress, KeyReader};
@@ -157,12 +156,10 @@ impl ApprovalDialog {
         let mut area = LiveArea::new(&self.stream);
         let prompt = self.stream.paint(STRONG, QUESTION).into_owned();
         let paint = |area: &mut LiveArea<'_>, actions: &[DialogAction], note: &str| {
-            let note = if note.is_empty() { keys.caution_note().unwrap_or_default() } else { note };
-            self.paint_question(area, &self.legend(actions), QUESTION, note)
+            self.paint_question(area, keys, &self.legend(actions), QUESTION, note)
         };
         let mut note = String::new();
-        // Keys that were pressed before the question can be read do not answer it.
-        paint_before_question(&mut area, keys, &self.legend(&actions))?;
+        keys.begin_question()?;
         paint(&mut area, &actions, &note)?;
         let mut has_hint = false;
         loop {
@@ -280,11 +277,12 @@ impl ApprovalDialog {
     fn paint_question(
         &self,
         area: &mut LiveArea<'_>,
+        keys: &KeyReader,
         legend: &[String],
         question: &str,
         note: &str,
     ) -> io::Result<()> {
-        let question = question_rows(&self.stream, question, note);
+        let question = question_rows(&self.stream, keys, question, note);
         let rows: Vec<String> = legend.iter().cloned().chain(question).collect();
         area.paint(&rows, None)
     }
@@ -310,8 +308,8 @@ impl ApprovalDialog {
         let render = || self.rule_file_rows(&choices);
         let count = self.question.grants.len();
         let what = if count == 1 { "Add the rule to?" } else { "Add the rules to?" };
-        paint_before_question(area, keys, &render())?;
-        self.paint_question(area, &render(), what, "")?;
+        keys.begin_question()?;
+        self.paint_question(area, keys, &render(), what, "")?;
         let mut has_hint = false;
         loop {
             let pressed = match keys.next_press()? {
@@ -321,7 +319,7 @@ impl ApprovalDialog {
                 Some(KeyPress::Key(Key::Char(pressed))) => Some(pressed.to_ascii_lowercase()),
                 Some(KeyPress::Key(Key::Repaint)) => {
                     let note = if has_hint { UNKNOWN_KEY_NOTE } else { "" };
-                    self.paint_question(area, &render(), what, note)?;
+                    self.paint_question(area, keys, &render(), what, note)?;
                     continue;
                 }
                 Some(_) => None,
@@ -329,7 +327,7 @@ impl ApprovalDialog {
             let Some(file) = self.rule_files.iter().find(|file| Some(key(file)) == pressed) else {
                 if !has_hint {
                     has_hint = true;
-                    self.paint_question(area, &render(), what, UNKNOWN_KEY_NOTE)?;
+                    self.paint_question(area, keys, &render(), what, UNKNOWN_KEY_NOTE)?;
                 }
                 continue;
             };

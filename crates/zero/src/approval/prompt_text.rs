@@ -42,6 +42,9 @@ const NARROW_INDENT: usize = 4;
 /// Width of the verdict column.
 const VERDICT_COLUMNS: usize = 7;
 
+/// What precedes the title, in the first column: a chat lets no row of an answer begin with it.
+const TITLE_MARK: &str = "?";
+
 /// Kinds of effects and their headings, in display order.
 const KINDS: &[(&str, &str)] = &[
     ("exec", "parts"),
@@ -98,7 +101,8 @@ pub(super) fn render(stream: &TerminalStream, question: &ApprovalQuestion) -> Pr
     let rules: Vec<&str> = question.grants.iter().map(|grant| grant.rule.as_str()).collect();
     PromptText {
         title: build(&|page| {
-            let title = stream.truncate_line(&escape_line(&question.title), 0);
+            let title = format!("{TITLE_MARK} {}", escape_line(&question.title));
+            let title = stream.truncate_line(&title, 0);
             page.push_line(&format!("\n{}", stream.paint(STRONG, &title)));
         }),
         risk: build(&|page| page.push_risk(question)),

@@ -3,7 +3,6 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use qrcodegen::{QrCode, QrCodeEcc};
 use serde_json::json;
 use zero_gateway::{Gateway, GatewayListener};
 use zero_runtime::clock::now_ms;
@@ -23,7 +22,7 @@ use crate::token_holder::LOCAL_OWNER;
 /// How long active runs may continue when the gateway of this command is stopped.
 const GRACE: Duration = Duration::from_secs(10);
 /// Empty modules around a QR code.
-const QR_BORDER: i32 = 2;
+const QR_BORDER: usize = 2;
 /// An address for documents, to which nothing is sent: it only selects the network interface.
 const ROUTE_PROBE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
 
@@ -75,7 +74,8 @@ fn invite(app: &AppContext, args: &ConsoleArgs) -> anyhow::Result<ExitOutcome> {
             (None, None) => remote_url(app)?,
         };
         let connection = connect(app, &remote).await?;
-        let params = DeviceInviteParams { scopes: scope_texts(&args.scopes) };
+        let page = Some(page_address(&url));
+        let params = DeviceInviteParams { scopes: scope_texts(&args.scopes), page };
         let invited = connection.client.request::<ZeroDevicesInvite>(params).await;
         connection.close().await;
         anyhow::Ok((url, invited?))
@@ -95,10 +95,11 @@ fn invite_here(
 ) -> anyhow::Result<()> {
     let scopes = scope_texts(&args.scopes);
     let scopes = scopes.iter().filter_map(|name| TokenScope::from_name(name)).collect();
-    let invited = gateway.invite_device(scopes, LOCAL_OWNER);
+    let url = listening_url(listening);
+    let invited = gateway.invite_device(scopes, LOCAL_OWNER, Some(&page_address(&url)));
     let invited =
         invited.ok_or_else(|| UsageError("the random number generator failed".to_owned()))?;
-    show(app, args, &listening_url(listening), &invited)
+    show(app, args, &url, &invited)
 }
 
 fn show(
@@ -120,7 +121,7 @@ fn show(
     let left = format_short_duration(Duration::from_millis(left));
     let mut text = String::new();
     if out.is_terminal() && app.config.streams.utf8 {
-        text.push_str(&qr_text(&page).unwrap_or_default());
+        text.push_str(&draw_qr(&invited.qr_rows));
     }
     text.push_str(&format!("\n  Open    {}\n", out.paint(STRONG, &page)));
     text.push_str(&format!("  Code    {}\n", out.paint(STRONG, &invited.code)));
@@ -199,15 +200,20 @@ fn local_address() -> Option<IpAddr> {
     Some(socket.local_addr().ok()?.ip())
 }
 
-/// The QR code of a text: two modules per character, dark on light whatever the terminal's colours.
-fn qr_text(content: &str) -> Option<String> {
-    let code = QrCode::encode_text(content, QrCodeEcc::Low).ok()?;
-    let size = code.size();
+/// Draws a QR code from the rows of its modules: two modules per character, dark on light whatever the
+/// terminal's colours. Without rows, there is none.
+fn draw_qr(rows: &[String]) -> String {
+    let is_dark = |row: usize, column: usize| {
+        let row = row.checked_sub(QR_BORDER).and_then(|row| rows.get(row));
+        let digit = row.zip(column.checked_sub(QR_BORDER)).map(|(row, at)| row.as_bytes().get(at));
+        digit.flatten() == Some(&b'1')
+    };
     let mut text = String::new();
-    for row in (-QR_BORDER..size + QR_BORDER).step_by(2) {
+    let size = if rows.is_empty() { 0 } else { rows.len() + 2 * QR_BORDER };
+    for row in (0..size).step_by(2) {
         text.push_str("  \u{1b}[30;47m");
-        for column in -QR_BORDER..size + QR_BORDER {
-            text.push(match (code.get_module(column, row), code.get_module(column, row + 1)) {
+        for column in 0..size {
+            text.push(match (is_dark(row, column), is_dark(row + 1, column)) {
                 (true, true) => '█',
                 (true, false) => '▀',
                 (false, true) => '▄',
@@ -216,7 +222,7 @@ fn qr_text(content: &str) -> Option<String> {
         }
         text.push_str("\u{1b}[0m\n");
     }
-    Some(text)
+    text
 }
 
 #[cfg(test)]
@@ -232,10 +238,15 @@ mod tests {
     }
 
     #[test]
-    fn qr_code_has_the_address_and_no_code() {
-        let text = qr_text("http://127.0.0.1:18789/").unwrap();
-        assert!(text.lines().count() > 10, "{text}");
-        let widths: Vec<usize> = text.lines().map(|line| line.chars().count()).collect();
-        assert!(widths.iter().all(|width| *width == widths[0]), "{widths:?}");
+    fn qr_code_is_drawn_with_a_border() {
+        let text = draw_qr(&["101".to_owned(), "010".to_owned(), "111".to_owned()]);
+        let rows: Vec<&str> = text
+            .lines()
+            .map(|row| row.trim_start_matches("  \u{1b}[30;47m").trim_end_matches("\u{1b}[0m"))
+            .collect();
+        assert_eq!(rows.len(), (3 + 2 * QR_BORDER).div_ceil(2));
+        assert!(rows.iter().all(|row| row.chars().count() == 3 + 2 * QR_BORDER), "{rows:?}");
+        assert_eq!(rows.iter().map(|row| row.trim()).collect::<String>(), "▀▄▀▀▀▀");
+        assert_eq!(draw_qr(&[]), "");
     }
 }

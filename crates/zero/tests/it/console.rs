@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use qrcodegen::{Mask, QrCode, QrCodeEcc, QrSegment, Version};
+use qrcodegen::{QrCode, QrCodeEcc};
 use serde_json::{Value, json};
 
 use crate::config::{USER_FILE, write_file};
@@ -133,17 +133,7 @@ fn revoke_newest(zero: &TestProgram) -> String {
 
 /// The rows of a QR code, a digit for each module.
 fn qr_rows(text: &str) -> Vec<String> {
-    let segment = QrSegment::make_bytes(text.as_bytes());
-    let (low, most) = (QrCodeEcc::Low, Version::new(10));
-    let code = QrCode::encode_segments_advanced(
-        &[segment],
-        low,
-        Version::MIN,
-        most,
-        Some(Mask::new(0)),
-        false,
-    );
-    let code = code.unwrap();
+    let code = QrCode::encode_text(text, QrCodeEcc::Low).unwrap();
     let digit = |x, y| if code.get_module(x, y) { '1' } else { '0' };
     let row = |y| (0..code.size()).map(|x| digit(x, y)).collect();
     (0..code.size()).map(row).collect()

@@ -40,6 +40,10 @@ pub(super) fn notice(text: &str) -> Event {
     make_event(EventKind::Notice { topic: "retry".to_owned(), text: text.to_owned() })
 }
 
+pub(super) fn waits_for_others(text: &str) -> Event {
+    make_event(EventKind::Notice { topic: "queued".to_owned(), text: text.to_owned() })
+}
+
 fn started(call: &str, name: &str, title: &str, kind: ToolKind, input: Value) -> Event {
     make_event(EventKind::ToolStarted {
         call: call.to_owned(),

@@ -78,7 +78,7 @@ fn file_change_prompt_shows_diff() {
         ..make_question("Edit `a\u{202E}b`", "its risk is medium", vec![Effect::Write(path)])
     };
     insta::assert_snapshot!(render_plain(&question).trim(), @r"
-    Edit `a\u{202e}b`
+    ? Edit `a\u{202e}b`
       risk    high
       why     its risk is medium
       writes  ask    /w/a
@@ -100,7 +100,7 @@ fn prompt_names_note_and_search_engine() {
         ..make_question("Both", "its risk is medium", vec![])
     };
     insta::assert_snapshot!(render_plain(&question).trim(), @r"
-    Both
+    ? Both
       risk    high
       why     its risk is medium
       engine  ask    127.0.0.1
@@ -145,7 +145,7 @@ fn command_prompt_shows_full_command_and_effects() {
         )
     };
     insta::assert_snapshot!(render_plain(&question).replace(" \n", "\n").trim(), @r"
-    Run `cd src`
+    ? Run `cd src`
       risk    high
       why     running `git push origin main`: no rule allows it
       run     │ cd src
@@ -176,7 +176,7 @@ fn single_command_prompt_lists_no_parts() {
         )
     };
     insta::assert_snapshot!(render_plain(&question).trim(), @r"
-    Run `make`
+    ? Run `make`
       risk    high
       why     running `make`: no rule allows it
       run     │ make
