@@ -5,7 +5,10 @@
 //! the call is about, has the [`ChangeRecorder`] store its state, and lets the call continue. The
 //! command sees the real files at all times, and so do all other programs.
 //!
-//! A call that continues reads its arguments again, so a program with several threads that sets out
+//! A mode with the set-group-ID bit is set by zero itself, and on folders only: a program with it would
+//! run with the user's group for everyone, and would outlive the sandbox.
+//!
+//! Any other call that continues reads its arguments again, so a program with several threads that sets out
 //! to do so can change a path unrecorded. Recording helps against mistakes; the sandbox is what
 //! confines a program.
 
@@ -29,7 +32,7 @@ use self::capture_control::CaptureOrder;
 pub use self::capture_control::{CaptureControl, PendingOutcome};
 use self::capture_guard::CaptureGuard;
 use self::captured_call::CallRecorder;
-use self::notification::Listener;
+use self::notification::{CallAnswer, Listener};
 use crate::journal::{ChangeRecorder, SetSummary};
 use crate::spawner::message;
 
@@ -175,11 +178,13 @@ fn serve(
         if poll_flags.contains(PollFlags::IN) {
             if let Some(call) = listener.receive() {
                 // The command must go on whatever happens here.
-                let record = AssertUnwindSafe(|| calls.record(listener, &call));
+                let record = AssertUnwindSafe(|| calls.record(&call));
                 if catch_unwind(record).is_err() {
                     calls.recorder.note_loss("recording a change failed");
                 }
-                listener.let_continue(&call);
+                let set_mode = AssertUnwindSafe(|| calls.set_group_mode(listener, &call));
+                let failed = CallAnswer::Done(Err(rustix::io::Errno::PERM));
+                listener.answer(&call, catch_unwind(set_mode).unwrap_or(failed));
             }
         } else if !poll_flags.is_empty() {
             break;

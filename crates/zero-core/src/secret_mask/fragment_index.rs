@@ -4,9 +4,6 @@
 //! of a view in which the form occurs, and only these positions are looked up: first in a table of
 //! bits, which says no nearly always, then by the fragment itself.
 
-use std::collections::HashMap;
-use std::ops::Range;
-
 use super::{FormMatch, SecretForm};
 
 /// Distance of the positions that are looked up, and number of known fragments of each form.
@@ -31,18 +28,26 @@ pub(super) struct FragmentIndex {
     form_bytes_max: usize,
     /// The known fragments.
     filter: HashedBits,
-    /// Where the occurrences of a fragment are in `occurrences`.
-    fragments: HashMap<u32, Range<usize>>,
-    occurrences: Vec<FragmentOccurrence>,
+    occurrences: FragmentOccurrences,
     /// The first fragments of all forms.
     beginnings: HashedBits,
 }
 
-/// A fragment of a form.
+/// A known fragment of a form.
+#[derive(Clone, Copy, Default)]
 struct FragmentOccurrence {
-    form: usize,
+    fragment: u32,
+    form: u32,
     /// Its position in the form.
-    offset: usize,
+    offset: u32,
+}
+
+/// All known fragments, sorted by their hashes.
+#[derive(Default)]
+struct FragmentOccurrences {
+    sorted: Vec<FragmentOccurrence>,
+    /// Where those begin whose hashes begin with these bits, and the end.
+    starts: Vec<u32>,
 }
 
 /// How many comparisons one text is worth. Values that consist of the same fragments, in a text of
@@ -76,45 +81,34 @@ impl FragmentIndex {
     /// Shortest form that is found at every position.
     pub(super) const FORM_BYTES_MIN: usize = STRIDE - 1 + FRAGMENT_BYTES;
 
-    pub(super) fn new(mut forms: Vec<SecretForm>) -> Self {
-        forms.sort_by(|a, b| a.view.cmp(&b.view));
-        forms.dedup_by(|a, b| a.view == b.view);
+    pub(super) fn new(forms: Vec<SecretForm>) -> Self {
+        let forms = sort_forms(forms);
         // Fragments that share a counter are counted together: that only makes the choice worse.
-        let mut counts = vec![0_usize; 1 << COUNTER_BITS];
-        let counter = |fragment: u32| (hash(fragment) >> (32 - COUNTER_BITS)) as usize;
+        let mut counts = vec![0_u16; 1 << COUNTER_BITS];
         for form in &forms {
-            fragments(&form.view).for_each(|fragment| counts[counter(fragment)] += 1);
+            for fragment in fragments(&form.view) {
+                let count = &mut counts[counter_of(fragment)];
+                *count = count.saturating_add(1);
+            }
         }
-        // Keys of one vendor begin alike, so the rarest part of each form is chosen.
-        let chosen = |form: &SecretForm| {
-            let all: Vec<usize> =
-                fragments(&form.view).map(|fragment| counts[counter(fragment)]).collect();
-            let parts = all.windows(STRIDE).map(|part| part.iter().sum::<usize>()).enumerate();
-            let rarest = parts.skip(lost_bytes_max(&form.view)).min_by_key(|(_, count)| *count);
-            rarest.map_or(0, |(at, _)| at)
-        };
-        let mut pairs: Vec<(u32, FragmentOccurrence)> = Vec::with_capacity(forms.len() * STRIDE);
-        for (form, at) in forms.iter().map(chosen).enumerate() {
-            let view = forms.get(form).map_or(&[][..], |form| &form.view);
-            let known = fragments(view).enumerate().skip(at).take(STRIDE);
-            pairs.extend(
-                known.map(|(offset, fragment)| (fragment, FragmentOccurrence { form, offset })),
-            );
+        let mut known = Vec::with_capacity(forms.len() * STRIDE);
+        let mut scratch = Vec::new();
+        for (at, form) in (0..).zip(&forms) {
+            let first = find_rarest_part(&form.view, &counts, &mut scratch);
+            let part = (0..).zip(fragments(&form.view)).skip(first).take(STRIDE);
+            known.extend(part.map(|(offset, fragment)| FragmentOccurrence {
+                fragment,
+                form: at,
+                offset,
+            }));
         }
-        pairs.sort_by_key(|(fragment, _)| *fragment);
         let (mut filter, mut beginnings) =
-            (HashedBits::with_room(pairs.len()), HashedBits::with_room(forms.len()));
-        let mut fragments: HashMap<u32, Range<usize>> = HashMap::with_capacity(pairs.len());
-        for (at, (fragment, _)) in pairs.iter().enumerate() {
-            filter.insert(*fragment);
-            fragments.entry(*fragment).or_insert(at..at).end = at + 1;
-        }
-        for form in &forms {
-            beginnings.insert(fragment_at(&form.view, 0));
-        }
+            (HashedBits::with_room(known.len()), HashedBits::with_room(forms.len()));
+        known.iter().for_each(|known| filter.insert(known.fragment));
+        forms.iter().for_each(|form| beginnings.insert(fragment_at(&form.view, 0)));
         let form_bytes_max = forms.iter().map(|form| form.view.len()).max().unwrap_or(0);
-        let occurrences = pairs.into_iter().map(|(_, occurrence)| occurrence).collect();
-        Self { forms, form_bytes_max, filter, fragments, occurrences, beginnings }
+        let occurrences = FragmentOccurrences::new(&known);
+        Self { forms, form_bytes_max, filter, occurrences, beginnings }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -153,17 +147,16 @@ impl FragmentIndex {
         budget: &mut SearchBudget,
         found: &mut Vec<FormMatch>,
     ) {
-        let Some(range) = self.fragments.get(&fragment) else { return };
-        for occurrence in self.occurrences.get(range.clone()).unwrap_or_default() {
+        for occurrence in self.occurrences.find(fragment) {
             if budget.is_spent() {
                 return;
             }
             budget.spend();
-            let form = self.forms.get(occurrence.form);
+            let form = self.forms.get(occurrence.form as usize);
             let Some(form) = form else { continue };
             let lost = lost_bytes_max(&form.view);
             let (head, rest) = form.view.split_at(lost);
-            let Some(start) = (at + lost).checked_sub(occurrence.offset) else { continue };
+            let Some(start) = (at + lost).checked_sub(occurrence.offset as usize) else { continue };
             let end = start + rest.len();
             if view.get(start..end) == Some(rest) {
                 let before = view.get(..start).unwrap_or_default();
@@ -197,6 +190,75 @@ impl FragmentIndex {
     }
 }
 
+impl FragmentOccurrences {
+    /// Sorts them by their hashes: first by the bits at which a list begins, by counting.
+    fn new(known: &[FragmentOccurrence]) -> Self {
+        let mut starts = vec![0_u32; (1 << COUNTER_BITS) + 1];
+        for one in known {
+            starts[counter_of(one.fragment) + 1] += 1;
+        }
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
+        }
+        let mut next = starts.clone();
+        let mut sorted = vec![FragmentOccurrence::default(); known.len()];
+        for one in known {
+            let next = &mut next[counter_of(one.fragment)];
+            sorted[*next as usize] = *one;
+            *next += 1;
+        }
+        for at in starts.windows(2) {
+            // Most lists have one.
+            if let Some(list @ [_, _, ..]) = sorted.get_mut(at[0] as usize..at[1] as usize) {
+                list.sort_by_key(|one| one.fragment);
+            }
+        }
+        Self { sorted, starts }
+    }
+
+    /// The occurrences of a fragment.
+    fn find(&self, fragment: u32) -> &[FragmentOccurrence] {
+        let at = counter_of(fragment);
+        let (Some(start), Some(end)) = (self.starts.get(at), self.starts.get(at + 1)) else {
+            return &[];
+        };
+        let list = self.sorted.get(*start as usize..*end as usize).unwrap_or_default();
+        let first = list.partition_point(|one| one.fragment < fragment);
+        let count = list.iter().skip(first).take_while(|one| one.fragment == fragment).count();
+        list.get(first..first + count).unwrap_or_default()
+    }
+}
+
+/// Sorts forms by their bytes, and removes those that are there twice.
+fn sort_forms(forms: Vec<SecretForm>) -> Vec<SecretForm> {
+    // The first bytes decide nearly always; they are compared without a look at the form.
+    let first = |view: &[u8]| {
+        let mut bytes = [0; 8];
+        bytes.iter_mut().zip(view).for_each(|(to, from)| *to = *from);
+        u64::from_be_bytes(bytes)
+    };
+    let mut keyed: Vec<(u64, SecretForm)> =
+        forms.into_iter().map(|form| (first(&form.view), form)).collect();
+    keyed.sort_by(|(a, left), (b, right)| a.cmp(b).then_with(|| left.view.cmp(&right.view)));
+    keyed.dedup_by(|(a, left), (b, right)| a == b && left.view == right.view);
+    keyed.into_iter().map(|(_, form)| form).collect()
+}
+
+/// Where the rarest consecutive fragments of a form begin: keys of one vendor begin alike. `scratch` is
+/// used again for each form.
+fn find_rarest_part(view: &[u8], counts: &[u16], scratch: &mut Vec<u16>) -> usize {
+    let first = lost_bytes_max(view);
+    let part = view.get(first..).unwrap_or_default();
+    scratch.clear();
+    scratch.extend(fragments(part).map(|it| counts.get(counter_of(it)).copied().unwrap_or(0)));
+    let sums =
+        scratch.windows(STRIDE).map(|part| part.iter().map(|it| u32::from(*it)).sum::<u32>());
+    let rarest = sums.enumerate().min_by_key(|(_, sum)| *sum);
+    rarest.map_or(0, |(at, _)| first + at)
+}
+
 /// How many bytes at the beginning of a form a sign before it may take along: `%` and two digits, `\n`,
 /// `\u` and four digits, a terminal sequence and a letter. A form is found without them.
 fn lost_bytes_max(view: &[u8]) -> usize {
@@ -220,6 +282,11 @@ fn fragments(view: &[u8]) -> impl Iterator<Item = u32> {
 fn fragment_at(bytes: &[u8], at: usize) -> u32 {
     let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk::<FRAGMENT_BYTES>);
     bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+/// Where a fragment is counted, and its list begins.
+fn counter_of(fragment: u32) -> usize {
+    (hash(fragment) >> (32 - COUNTER_BITS)) as usize
 }
 
 fn hash(number: u32) -> u32 {

@@ -95,11 +95,29 @@ fn counts_of_names(name: &str, path: &[String]) -> Vec<usize> {
 /// `/srv/*` and `/srv/../etc`, a line break after which a header follows, or a list of recipients of
 /// which one matches.
 fn can_escape_wildcard(text: &str) -> bool {
-    let decoded =
-        text.to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/");
-    text.contains([',', ';'])
-        || text.chars().any(is_ignorable)
+    // A server may decode the text as part of a URL, once or more, and take wide letters for others.
+    let decoded = fold_text(&decode_percent(&fold_text(text)));
+    text.chars().any(is_ignorable)
+        || decoded.contains([',', ';'])
+        || decoded.chars().any(|char| char.is_control() && char != '\t')
         || decoded.split(['/', '\\']).any(|part| part == "..")
+}
+
+/// A text with `%2e` and the like decoded until nothing is left to decode.
+fn decode_percent(text: &str) -> String {
+    let mut decoded: Vec<u8> = Vec::with_capacity(text.len());
+    for byte in text.bytes() {
+        decoded.push(byte);
+        // What was decoded may complete another escape: `%252e`.
+        while let [.., b'%', high, low] = *decoded
+            && let (Some(high), Some(low)) =
+                (char::from(high).to_digit(16), char::from(low).to_digit(16))
+        {
+            decoded.truncate(decoded.len() - 3);
+            decoded.push((high * 16 + low) as u8);
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
 }
 
 /// Looks for a value that some server may take for the argument of a rule.
@@ -193,8 +211,7 @@ impl<'p> LooseMatcher<'p> {
         if self.number.is_some() && has_other_digits() {
             return true;
         }
-        let number = parse_number(folded);
-        if number.is_some_and(|number| {
+        if read_numbers(folded).any(|number| {
             self.number == Some(number)
                 || self.is_truth_value(number)
                 || pattern.matches(&number.to_string())
@@ -261,6 +278,22 @@ fn parse_number(folded: &str) -> Option<f64> {
         }
     }
     digits.parse().ok()
+}
+
+/// The numbers that servers may read in a text: `1,000` is a thousand for some and one for others.
+fn read_numbers(folded: &str) -> impl Iterator<Item = f64> {
+    let is_separator = |char: char| matches!(char, ',' | '\'' | '’' | '.') || char.is_whitespace();
+    let has_separator = folded
+        .starts_with(|char: char| char.is_ascii_digit() || "+-".contains(char))
+        && folded.contains(is_separator);
+    let grouped = || has_separator.then(|| folded.replace(is_separator, ""));
+    // The last separator may be the one before the fraction.
+    let fraction = || {
+        let (whole, rest) = has_separator.then(|| folded.rsplit_once(['.', ','])).flatten()?;
+        Some(format!("{}.{rest}", whole.replace(is_separator, "")))
+    };
+    let readings = [Some(folded.to_owned()), grouped(), fraction()];
+    readings.into_iter().flatten().filter_map(|text| parse_number(&text))
 }
 
 /// The texts, numbers and words in a text that may be JSON. Names that are given twice are all

@@ -115,6 +115,12 @@ fn numbers_and_truth_values_are_compared_as_json() {
         ("n:10", json!("+10"), false, true),
         ("n:10", json!("0010"), false, true),
         ("n:10", json!("1_0"), false, true),
+        ("n:1000", json!("1,000"), false, true),
+        ("n:1000", json!("1'000.00"), false, true),
+        ("n:1000", json!("1.000,0"), false, true),
+        ("n:1000", json!("1 000"), false, true),
+        ("n:1000", json!("1,001"), false, false),
+        ("n:10", json!("10.5"), false, false),
         ("n:10", json!("0xA"), false, true),
         ("n:10", json!("١٠"), false, true),
         ("n:10", json!("１０"), false, true),
@@ -259,10 +265,23 @@ fn wildcard_of_allow_rule_does_not_reach_outside() {
         ("p:*@example.com", "mallory@evil.com; bob@example.com"),
         ("p:alice@*", "alice@example.com\u{202e}moc"),
         ("p:alice@*", "alice@example.com\u{0}"),
+        // Wide letters, which some servers take for the others.
+        ("p:/srv/*", "/srv/\u{ff0e}\u{ff0e}/etc/passwd"),
+        ("p:/srv/*", "/srv/\u{2025}/etc/passwd"),
+        ("p:/srv/*", "/srv/\u{2024}.\u{ff0f}etc"),
+        ("p:alice@*", "alice@example.com\u{37e}mallory@example.com"),
+        ("p:alice@*", "alice@example.com\u{ff0c}mallory@example.com"),
+        // Parts of URLs, decoded once or twice.
+        ("p:/srv/*", "/srv/%252e%252e/etc"),
+        ("p:/srv/*", "/srv/%25%32%65./etc"),
+        ("p:/srv/*", "/srv/%ef%bc%8e."),
+        ("p:alice@*", "alice@example.com%2cmallory@example.com"),
+        ("p:alice@*", "alice@example.com%0d%0aBcc: mallory@example.com"),
     ] {
         check(pattern, &json!({ "p": value }), false, true);
     }
     check("p:/srv/*", &json!({"p": "/srv/a..b/...c"}), true, true);
+    check("p:/srv/*", &json!({"p": "/srv/100%/50%25 of 1%2"}), true, true);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! files, and from time to time; known files are checked at every call. A value that was known stays
 //! known, also in later processes, so that moving a file away does not reveal it.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -318,19 +319,9 @@ impl WorkspaceSecrets {
         }
         let paths = paths.into_iter().map(|path| (path, SourceFormat::SecretFile));
         let sources: Vec<(PathBuf, SourceFormat)> = git_files.into_iter().chain(paths).collect();
-        // Files that calls named stay known wherever they are.
-        let mut secret_files = std::mem::take(&mut state.files);
-        secret_files.retain(|file| {
-            sources.iter().any(|(path, _)| *path == file.path) || path_survey::exists(&file.path)
-        });
-        for (path, format) in sources {
-            let has_room = secret_files.len() < FILES_MAX + GIT_FILES_MAX;
-            if has_room && !secret_files.iter().any(|file| file.path == path) {
-                secret_files.push(SecretFile::read(path, format));
-                state.is_built = false;
-            }
+        if state.keep_files(sources) {
+            state.is_built = false;
         }
-        state.files = secret_files;
         state.bounds = bounds;
         if is_late {
             self.is_stale.store(true, Ordering::Relaxed);
@@ -423,6 +414,24 @@ impl WorkspaceSecrets {
 }
 
 impl SecretState {
+    /// Replaces the known files by those that a search found. Files that calls named stay known wherever
+    /// they are. A file that is known is not read again. Returns whether one was read.
+    ///
+    /// There can be more than a thousand, and this runs for each call that may have changed files.
+    fn keep_files(&mut self, sources: Vec<(PathBuf, SourceFormat)>) -> bool {
+        let found: HashSet<&Path> = sources.iter().map(|(path, _)| path.as_path()).collect();
+        self.files
+            .retain(|file| found.contains(file.path.as_path()) || path_survey::exists(&file.path));
+        let mut known: HashSet<PathBuf> = self.files.iter().map(|file| file.path.clone()).collect();
+        let before = self.files.len();
+        for (path, format) in sources {
+            if self.files.len() < FILES_MAX + GIT_FILES_MAX && known.insert(path.clone()) {
+                self.files.push(SecretFile::read(path, format));
+            }
+        }
+        self.files.len() > before
+    }
+
     /// Adds the values of variables and files to those that are known. Files with little content come
     /// first, so that one with very much does not take their places.
     fn learn(&mut self, variables: &[SecretValue]) {

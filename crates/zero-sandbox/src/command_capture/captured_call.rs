@@ -14,7 +14,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::held_files::HeldFiles;
-use super::notification::{Listener, WaitingCall, read_path};
+use super::notification::{CallAnswer, Listener, WaitingCall, read_path};
 use super::sandbox_root::SandboxRoot;
 use crate::journal::ChangeRecorder;
 
@@ -23,6 +23,8 @@ const LINKS_MAX: u32 = 40;
 /// How long a folder is not looked up again. A call of the command that may put another folder there ends
 /// it at once; changes by other programs in so short a time are not noticed.
 const FOLDER_AGE_MAX: Duration = Duration::from_millis(10);
+/// The bits of a mode that a command may set.
+const MODE_BITS: libc::mode_t = 0o7777;
 /// Exchanges two paths.
 const RENAME_EXCHANGE: u64 = 2;
 
@@ -146,7 +148,7 @@ impl CallRecorder {
     }
 
     /// Records everything that a call is about to change.
-    pub(super) fn record(&mut self, _: &Listener, call: &WaitingCall) {
+    pub(super) fn record(&mut self, call: &WaitingCall) {
         if self.moved_at.take_if(|at| at.elapsed() >= FOLDER_AGE_MAX).is_some() {
             self.recorder.keep_folder(FOLDER_AGE_MAX);
         }
@@ -167,6 +169,38 @@ impl CallRecorder {
             self.moved_at = Some(Instant::now());
             self.recorder.keep_folder(Duration::ZERO);
         }
+    }
+
+    /// Sets a mode with the set-group-ID bit for a command, if it is that of a folder. The command does
+    /// not do it itself: another of its threads could put a program in the place of the folder.
+    pub(super) fn set_group_mode(&mut self, listener: &Listener, call: &WaitingCall) -> CallAnswer {
+        let [a, b, c, d, ..] = call.args;
+        let (at, mode, flags) = match i64::from(call.call) {
+            libc::SYS_fchmod => (None, b, 0),
+            libc::SYS_fchmodat => (Some((a, b)), c, 0),
+            libc::SYS_fchmodat2 => (Some((a, b)), c, d),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_chmod => (Some((AT_CWD, a)), b, 0),
+            _ => return CallAnswer::Continue,
+        };
+        let mode = Mode::from_raw_mode(mode as libc::mode_t & MODE_BITS);
+        if !mode.contains(Mode::SGID) {
+            return CallAnswer::Continue;
+        }
+        let path = match at {
+            None => self.read_link(call.pid, &descriptor_link(a)),
+            Some(at) => self.absolute_path(call, at),
+        };
+        let follows = flags & u64::from(libc::AT_SYMLINK_NOFOLLOW.unsigned_abs()) == 0;
+        let opened = path.ok_or(Errno::PERM).and_then(|path| {
+            let flags = if follows { OFlags::PATH } else { OFlags::PATH | OFlags::NOFOLLOW };
+            self.open(&path, flags)
+        });
+        let opened = opened.map_err(|error| if error == Errno::LOOP { Errno::PERM } else { error });
+        if !listener.is_waiting(call) {
+            return CallAnswer::Done(Err(Errno::SRCH));
+        }
+        CallAnswer::Done(opened.and_then(|folder| set_folder_mode(&folder, mode)))
     }
 
     fn try_record(&mut self, call: &WaitingCall) -> Option<()> {
@@ -489,6 +523,32 @@ fn may_move_folder(call: &WaitingCall) -> bool {
         libc::SYS_rename => true,
         _ => false,
     }
+}
+
+/// Sets the mode of a folder with the rights that a command has.
+fn set_folder_mode(folder: &OwnedFd, mut mode: Mode) -> Result<(), Errno> {
+    use std::os::fd::AsRawFd as _;
+    let stat = rustix::fs::fstat(folder)?;
+    let is_folder = KernelFileType::from_raw_mode(stat.st_mode) == KernelFileType::Directory;
+    if !is_folder || stat.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(Errno::PERM);
+    }
+    let is_own_group = |group: u32| {
+        rustix::process::getegid().as_raw() == group
+            || rustix::process::getgroups()
+                .is_ok_and(|groups| groups.iter().any(|own| own.as_raw() == group))
+    };
+    // As the kernel does for everyone but root, who has no privileges in the sandbox.
+    if !is_own_group(stat.st_gid) {
+        mode.remove(Mode::SGID);
+    }
+    // The handle is in the mount that the command sees, so that a read-only one stays so.
+    rustix::fs::chmodat(
+        CWD,
+        format!("/proc/self/fd/{}", folder.as_raw_fd()),
+        mode,
+        AtFlags::empty(),
+    )
 }
 
 fn is_read_only(handle: impl AsFd) -> bool {

@@ -5,6 +5,8 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
+
 use crate::confinement::capture_filter::NOTIFY;
 
 /// Longest path, as in the kernel.
@@ -17,7 +19,17 @@ const WAKE_AT_ONCE: u64 = 1;
 const IOCTL_RECEIVE: libc::c_ulong = 0xc050_2100;
 const IOCTL_SEND: libc::c_ulong = 0xc018_2101;
 const IOCTL_SET_FLAGS: libc::c_ulong = 0x4008_2104;
+const IOCTL_ID_VALID: libc::c_ulong = 0x4008_2102;
 const CONTINUE: u32 = 1;
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CallAnswer {
+    /// It happens as if it had not been intercepted.
+    Continue,
+    /// It does not happen: zero has done it instead, or it failed.
+    Done(Result<(), Errno>),
+}
 
 /// A system call that waits.
 #[repr(C)]
@@ -63,10 +75,21 @@ impl Listener {
         (done == 0).then_some(call)
     }
 
-    /// Lets a call happen as if it had not been intercepted.
-    pub(super) fn let_continue(&self, call: &WaitingCall) {
-        let mut answer =
-            NotificationReply { id: call.id, flags: CONTINUE, ..NotificationReply::default() };
+    /// Whether the process still waits for the answer, so that its number is not that of another.
+    pub(super) fn is_waiting(&self, call: &WaitingCall) -> bool {
+        let id = call.id;
+        // SAFETY: `id` is live and of the type that the kernel reads.
+        unsafe { libc::ioctl(self.handle.as_raw_fd(), IOCTL_ID_VALID, &raw const id) == 0 }
+    }
+
+    /// Answers a call.
+    pub(super) fn answer(&self, call: &WaitingCall, answer: CallAnswer) {
+        let (flags, error) = match answer {
+            CallAnswer::Continue => (CONTINUE, 0),
+            CallAnswer::Done(Ok(())) => (0, 0),
+            CallAnswer::Done(Err(errno)) => (0, -errno.raw_os_error()),
+        };
+        let mut answer = NotificationReply { id: call.id, value: 0, error, flags };
         // Fails if the process was killed meanwhile.
         // SAFETY: `answer` is live and of the type that the kernel reads.
         unsafe { libc::ioctl(self.handle.as_raw_fd(), IOCTL_SEND, &raw mut answer) };

@@ -4,14 +4,20 @@
 //! The filter refuses nothing. Its listener is sent to zero, which records the state of the path and
 //! lets the call continue; see [`crate::command_capture`]. When zero is gone, such calls fail with
 //! `ENOSYS`, so that nothing changes unrecorded.
+//!
+//! A filter cannot see whether a set-group-ID bit is for a folder, which may need it, or for a program,
+//! which would then run with the user's group for everyone. zero can: it sets such modes itself, on
+//! folders only. Without a listener, a filter refuses them all ([`build_without_listener`]).
 
+use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 
 use seccompiler::sock_filter;
 
 use super::restrictions::SeccompProgram;
 use super::syscall_filter::{
-    ALLOW, JUMP_EQUAL, LOAD, RETURN, SyscallFilterError, build_call_search, build_instruction,
+    ALLOW, ERRNO, JUMP_EQUAL, LOAD, MODE_CALLS, RETURN, SET_GROUP_ID, SyscallFilterError,
+    build_call_search, build_instruction,
 };
 
 const JUMP_ANY_BIT: u16 = 0x45;
@@ -91,6 +97,24 @@ pub(super) fn build() -> Result<Vec<sock_filter>, SyscallFilterError> {
     Ok(steps)
 }
 
+/// Builds the filter of a command whose changes are not recorded: it sets no set-group-ID bit.
+pub(super) fn build_without_listener() -> Result<Vec<sock_filter>, SyscallFilterError> {
+    let too_large = |_| SyscallFilterError(None);
+    let bit = u32::try_from(SET_GROUP_ID).map_err(too_large)?;
+    let mut steps = vec![build_instruction(LOAD, 0, 0, CALL_NUMBER)];
+    for (call, mode) in MODE_CALLS {
+        steps.extend([
+            build_instruction(JUMP_EQUAL, 0, 4, u32::try_from(*call).map_err(too_large)?),
+            build_instruction(LOAD, 0, 0, argument(u32::from(*mode))),
+            build_instruction(JUMP_ANY_BIT, 0, 1, bit),
+            build_instruction(RETURN, 0, 0, ERRNO | libc::EPERM.unsigned_abs()),
+            build_instruction(RETURN, 0, 0, ALLOW),
+        ]);
+    }
+    steps.push(build_instruction(RETURN, 0, 0, ALLOW));
+    Ok(steps)
+}
+
 /// Whether the command must not run unrecorded: then zero has sent something before. Sound between fork
 /// and exec.
 pub(super) fn is_required(channel: &OwnedFd) -> bool {
@@ -109,26 +133,40 @@ pub(super) fn install(filter: &[sock_filter], channel: &OwnedFd) -> bool {
     is_installed
 }
 
+/// In the child, right before exec: installs the filter of a command without a listener. A kernel that
+/// has no filters has none of the sandbox either, which the profile has accepted by then.
+pub(super) fn install_without_listener(filter: &[sock_filter]) -> Result<(), i32> {
+    if install_with_flags(filter, 0) >= 0 {
+        return Ok(());
+    }
+    match io::Error::last_os_error().raw_os_error() {
+        Some(libc::ENOSYS | libc::EINVAL) if !filter.is_empty() => Ok(()),
+        errno => Err(errno.unwrap_or(libc::EINVAL)),
+    }
+}
+
+#[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
+fn install_with_flags(filter: &[sock_filter], flags: libc::c_ulong) -> libc::c_long {
+    let Ok(len) = u16::try_from(filter.len()) else { return -1 };
+    let program = SeccompProgram { len, filter: filter.as_ptr() };
+    // SAFETY: `program` points at `len` live instructions, which the kernel copies and checks.
+    unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            flags,
+            std::ptr::from_ref(&program),
+        )
+    }
+}
+
 #[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
 fn try_install(filter: &[sock_filter], channel: &OwnedFd) -> bool {
-    let Ok(len) = u16::try_from(filter.len()) else { return false };
-    let program = SeccompProgram { len, filter: filter.as_ptr() };
-    let with_flags = |flags: libc::c_ulong| {
-        // SAFETY: `program` points at `len` live instructions, which the kernel copies and checks.
-        unsafe {
-            libc::syscall(
-                libc::SYS_seccomp,
-                libc::SECCOMP_SET_MODE_FILTER,
-                flags,
-                std::ptr::from_ref(&program),
-            )
-        }
-    };
     let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
-    let mut number = with_flags(listener | WAIT_KILLABLE);
+    let mut number = install_with_flags(filter, listener | WAIT_KILLABLE);
     if number < 0 {
         // The kernel is older than 5.19.
-        number = with_flags(listener);
+        number = install_with_flags(filter, listener);
     }
     let Ok(number @ 0..) = RawFd::try_from(number) else { return false };
     // SAFETY: the kernel has just opened it for this process.

@@ -187,12 +187,20 @@ fn start_program(
     let (report, child_report) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let (argv, envp) = (CStringArray::new(&image.argv), CStringArray::new(&image.envp));
     let filter = capture.map(|channel| (capture_filter::build().unwrap_or_default(), channel));
+    let plain_filter = capture_filter::build_without_listener().unwrap_or_default();
     let child = || {
         let (step, errno) = match adopt_streams(&streams) {
             Ok(()) => {
-                if let Some((filter, channel)) = &filter
-                    && !capture_filter::install(filter, channel)
+                let is_recorded = filter
+                    .as_ref()
+                    .is_some_and(|(filter, channel)| capture_filter::install(filter, channel));
+                if let Some((_, channel)) = &filter
+                    && !is_recorded
                     && capture_filter::is_required(channel)
+                {
+                    return 126;
+                }
+                if !is_recorded && capture_filter::install_without_listener(&plain_filter).is_err()
                 {
                     return 126;
                 }

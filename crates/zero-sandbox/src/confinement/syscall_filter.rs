@@ -158,11 +158,12 @@ const FIRST_PROCESS: u64 = 1;
 /// Makes a program run as its owner, regardless of the user who starts it. A file with it outlives
 /// the sandbox.
 const SET_USER_ID: u64 = 0o4000;
-/// The same for its group. Folders need it, and calls that change a mode do not say of what.
-const SET_GROUP_ID: u64 = 0o2000;
+/// The same for its group. Folders need it, and calls that change a mode do not say of what; see
+/// [`super::capture_filter`].
+pub(super) const SET_GROUP_ID: u64 = 0o2000;
 
 /// Calls that set the mode of an existing file or folder, with the number of that argument.
-const MODE_CALLS: &[(libc::c_long, u8)] = &[
+pub(super) const MODE_CALLS: &[(libc::c_long, u8)] = &[
     (libc::SYS_fchmod, 1),
     (libc::SYS_fchmodat, 2),
     (libc::SYS_fchmodat2, 2),
@@ -465,7 +466,7 @@ const JUMP_AT_LEAST: u16 = 0x35;
 pub(super) const RETURN: u16 = 0x06;
 const KILL_PROCESS: u32 = 0x8000_0000;
 pub(super) const ALLOW: u32 = 0x7fff_0000;
-const ERRNO: u32 = 0x0005_0000;
+pub(super) const ERRNO: u32 = 0x0005_0000;
 
 pub(super) fn build_instruction(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
     sock_filter { code, jt, jf, k }

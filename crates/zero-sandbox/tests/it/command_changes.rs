@@ -491,6 +491,73 @@ fn command_that_changes_nothing_leaves_no_record() {
     assert!(lab.journal.list().unwrap().is_empty());
 }
 
+/// Ways to make a program that runs with the user's group for everyone who starts it.
+const SET_GROUP_ID_SCRIPT: &str = "
+    cp /bin/true p; chmod 2755 p; cp p q; chmod g+s q; install -m 2755 /bin/true r;
+    cp /bin/true m; python3 - <<'X'
+import os, threading
+for f in (lambda: os.chmod('m', 0o2755), lambda: os.fchmod(os.open('m', os.O_RDONLY), 0o2755),
+          lambda: os.chmod(os.open('m', os.O_RDONLY), 0o2755),
+          lambda: os.chmod('m', 0o2755, dir_fd=os.open('.', os.O_RDONLY))):
+    try: f()
+    except OSError: pass
+# While one thread sets the mode of a folder, others put a program in its place.
+os.mkdir('d1'); os.symlink('d1', 'link'); run = True
+def swap():
+    while run:
+        for target in ('m', 'd1'):
+            os.symlink(target, 'next'); os.rename('next', 'link')
+threads = [threading.Thread(target=swap)]
+for t in threads: t.start()
+for _ in range(2000):
+    try: os.chmod('link', 0o2755)
+    except OSError: pass
+run = False
+for t in threads: t.join()
+X
+";
+
+/// The regular files of a tree that have a set-group-ID bit.
+fn list_set_group_id(tree: &Path) -> Vec<PathBuf> {
+    let mode = |path: &Path| path.symlink_metadata().unwrap().permissions().mode();
+    let paths = std::fs::read_dir(tree).unwrap().map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.is_file() && mode(path) & 0o2000 != 0).collect()
+}
+
+#[test]
+fn command_makes_no_set_group_id_program() {
+    let spawner = start_spawner();
+    let lab = UndoLab::new();
+    let (_, output) = lab.run(&spawner, SET_GROUP_ID_SCRIPT);
+    assert_eq!(list_set_group_id(&lab.tree()), Vec::<PathBuf>::new(), "{output}");
+    assert!(output.contains("Operation not permitted"), "{output}");
+    // The same if its changes are not recorded.
+    let lab = UndoLab::new();
+    let mut spec = shell_spec(&format!("exec 2>&1; {SET_GROUP_ID_SCRIPT}"));
+    spec.profile.writable.push(lab.tree());
+    spec.command.folder = lab.tree();
+    let (output, _) = run(&spawner, spec);
+    assert_eq!(list_set_group_id(&lab.tree()), Vec::<PathBuf>::new(), "{output}");
+    assert!(output.contains("Operation not permitted"), "{output}");
+}
+
+#[test]
+fn command_sets_group_id_of_its_folders() {
+    let (spawner, lab) = (start_spawner(), UndoLab::new());
+    std::fs::create_dir(lab.tree().join("old")).unwrap();
+    std::fs::set_permissions(lab.tree().join("old"), std::fs::Permissions::from_mode(0o750))
+        .unwrap();
+    let script = "mkdir n; chmod 2755 n; chmod g+s old; cd n; chmod 2750 .; mkdir ../f; exec 3<../f; \
+                  python3 -c 'import os; os.fchmod(3, 0o2711)'; chmod g+s ../missing; chmod g+s /usr";
+    let (outcome, output) = lab.run(&spawner, script);
+    assert!(output.contains("'../missing': No such file"), "{output}");
+    assert!(output.contains("'/usr': "), "{output}");
+    let mode = |name: &str| lab.tree().join(name).metadata().unwrap().permissions().mode() & 0o7777;
+    assert_eq!((mode("n"), mode("old"), mode("f")), (0o2750, 0o2750, 0o2711), "{output}");
+    lab.undo(outcome.id.unwrap());
+    assert_eq!(mode("old"), 0o750);
+}
+
 #[test]
 fn command_that_becomes_job_is_recorded_and_undone_after_a_question() {
     let (spawner, lab) = (start_spawner(), UndoLab::new());
