@@ -16,7 +16,7 @@ use crate::store::{ClaimEpoch, ClaimOutcome, RunAddress, RunOptions, RunRecord};
 use crate::stored_form::{EncodedEvents, RunEnd, RunInsertion};
 
 /// Columns of a [`RunRecord`].
-const SELECT: &str = "SELECT runs.*, live_sessions.id AS session_id,
+pub(super) const SELECT: &str = "SELECT runs.*, live_sessions.id AS session_id,
          EXISTS (SELECT 1 FROM open_questions
              WHERE open_questions.session = runs.session AND open_questions.run = runs.id)
              AS has_open_question
@@ -185,7 +185,7 @@ pub(super) fn list_unfinished(
     Ok(runs)
 }
 
-fn read_record(row: &Row<'_>) -> Result<RunRecord, DatabaseError> {
+pub(super) fn read_record(row: &Row<'_>) -> Result<RunRecord, DatabaseError> {
     let id: String = row.get("id")?;
     let session: String = row.get("session_id")?;
     let end: Option<String> = row.get("end")?;
