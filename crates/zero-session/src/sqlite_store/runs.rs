@@ -66,7 +66,7 @@ pub(super) fn begin(
         to_json(&TokenUsage::default())?,
         to_json(&run.options)?,
     ))?;
-    let first_seq = ledger::append(db, &run.session, Some(claim), first)?;
+    let first_seq = ledger::append_in_transaction(db, &run.session, first)?;
     if let Some(words) = &run.words {
         let (id, time_ms) = (&run.id, run.started_ms);
         rewind_points::insert_prompt(db, session, first_seq, id, time_ms, words)?;
@@ -109,7 +109,7 @@ pub(super) fn end(
     }
     rewind_points::set_position(db, session)?;
     add_usage(db, session, end.usage)?;
-    ledger::append(db, &run.session, None, last).map(Some)
+    ledger::append_in_transaction(db, &run.session, last).map(Some)
 }
 
 /// Stores that the transcript up to here is of runs that have ended.
