@@ -64,10 +64,10 @@ pub(crate) fn to_error_shape(error: SessionError) -> ErrorPayload {
         SessionError::Store(StoreError::NoSession(session)) => {
             session_not_found_error(format!("No session found: {session}"))
         }
-        // The owner of the label is not disclosed.
-        SessionError::Store(error @ StoreError::KeyTaken(_)) => {
+        SessionError::Store(error @ (StoreError::KeyTaken(_) | StoreError::RunNotOpen(_))) => {
             ErrorPayload::invalid(error.to_string())
         }
+        // The owner of the label is not disclosed.
         SessionError::Store(StoreError::LabelTaken { label, .. }) => ErrorPayload::invalid(
             format!("the label `{}` is taken; choose another", quote_input(label)),
         ),

@@ -138,7 +138,8 @@ pub trait Store: Send + Sync {
     fn usage(&self) -> BoxFuture<'_, Result<StoreUsage, StoreError>>;
 
     /// Appends entries to a session's ledger, all or none, in order; returns them with sequence
-    /// numbers. With a claim, only if it is the current one.
+    /// numbers. With a claim, only if it is the current one. Entries of a run only while it is open,
+    /// so that nothing follows its end; otherwise [`StoreError::RunNotOpen`].
     fn append(
         &self,
         session: &SessionId,
@@ -933,6 +934,9 @@ pub enum StoreError {
     /// Another process has taken the session over.
     #[error("another process of zero has taken over session `{0}`; send the prompt again")]
     ClaimLost(String),
+    /// The run has ended, or is unknown.
+    #[error("run `{0}` has ended or was never begun, so nothing can be added to it")]
+    RunNotOpen(String),
     /// The session has no such transcript.
     #[error("session `{session}` has no transcript {number}")]
     NoTranscript {

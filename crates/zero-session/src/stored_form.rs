@@ -1,5 +1,6 @@
 //! The form in which stores keep entries, messages and names: the same in each of them.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -54,6 +55,11 @@ impl EncodedEvents {
             entries.rows.push(EncodedEvent { run, time_ms: event.time_ms, body });
         }
         Ok(entries)
+    }
+
+    /// The runs that the entries belong to, each once.
+    pub(crate) fn named_runs(&self) -> BTreeSet<&str> {
+        self.rows.iter().filter_map(|row| row.run.as_deref()).collect()
     }
 }
 

@@ -69,6 +69,16 @@ impl DatabaseError {
                     );
                     return StoreError::Damaged { verb, why };
                 }
+                // No write of zero breaks a rule of the tables, unless what is stored breaks one already.
+                ErrorCode::ConstraintViolation => {
+                    let why = format!(
+                        "in `{path}`, what is stored does not fit together ({message}); other \
+                         sessions can be used: run `zero doctor` to see which are damaged, then \
+                         delete those with `zero sessions delete`, or put a copy from before in \
+                         its place"
+                    );
+                    return StoreError::Damaged { verb, why };
+                }
                 ErrorCode::DiskFull => {
                     let why = format!(
                         "there is no room for `{path}` to grow ({message}); make room, then try again"

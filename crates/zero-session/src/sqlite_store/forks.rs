@@ -47,7 +47,7 @@ pub(super) fn fork(
     copy_messages(db, from, to, messages, ids)?;
     copy_entries(db, from, to, end_seq, ids)?;
     copy_rewind_points(db, from, to, end_seq, messages)?;
-    ledger::append(db, &fork.id, None, last)?;
+    ledger::append_in_transaction(db, &fork.id, last)?;
     sessions::find_by_id(db, &fork.id)?.ok_or_else(|| sessions::no_session_error(&fork.id))
 }
 

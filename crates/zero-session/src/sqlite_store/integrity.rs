@@ -12,11 +12,11 @@ use rusqlite::{Connection, ErrorCode, InterruptHandle};
 
 use super::database_error::DatabaseError;
 use super::database_file::{self, ConnectionAccess};
-use super::ledger;
 use super::sessions::{self, readable_text};
+use super::{ledger, runs};
 use crate::event::EventKind;
 use crate::message::ModelMessage;
-use crate::store::StoreError;
+use crate::store::{GrantRecord, StoreError};
 
 /// Most problems of pages that are listed.
 const PROBLEMS_MAX: usize = 20;
@@ -49,6 +49,10 @@ pub struct DamagedSession {
     pub entries: u64,
     /// Messages of its transcripts that cannot be read.
     pub messages: u64,
+    /// Runs and grants of it that cannot be read.
+    pub runs_and_grants: u64,
+    /// Whether its row does not fit its entries or transcripts, so that nothing can be added.
+    pub is_inconsistent: bool,
     /// Whether rows of it are on damaged pages.
     pub has_damaged_pages: bool,
     /// Whether its owner or key cannot be read, so that only its row names it.
@@ -61,7 +65,10 @@ pub struct DamagedSession {
 
 impl DamagedSession {
     fn is_damaged(&self) -> bool {
-        let is_content_damaged = self.entries > 0 || self.messages > 0;
+        let is_content_damaged = self.entries > 0
+            || self.messages > 0
+            || self.runs_and_grants > 0
+            || self.is_inconsistent;
         // Of a deleted session only pages matter: rows are removed without being read.
         let is_in_use = !self.is_deleted;
         self.has_damaged_pages || is_in_use && (is_content_damaged || self.has_unreadable_settings)
@@ -189,7 +196,43 @@ fn check_session(
             found.messages += 1;
         }
     }
+    if !found.is_deleted {
+        check_runs_and_grants(db, row, found)?;
+        found.is_inconsistent = is_inconsistent(db, row)?;
+    }
     Ok(())
+}
+
+fn check_runs_and_grants(
+    db: &Connection,
+    row: i64,
+    found: &mut DamagedSession,
+) -> Result<(), DatabaseError> {
+    let mut runs = db.prepare_cached(&format!("{} WHERE runs.session = ?", runs::SELECT))?;
+    let mut rows = runs.query([row])?;
+    while let Some(row) = rows.next()? {
+        found.runs_and_grants += u64::from(runs::read_record(row).is_err());
+    }
+    let mut grants = db.prepare_cached("SELECT body FROM grants WHERE session = ?")?;
+    let mut rows = grants.query([row])?;
+    while let Some(row) = rows.next()? {
+        let body = row.get_ref(0)?.as_str().ok();
+        let is_readable =
+            body.is_some_and(|body| serde_json::from_str::<GrantRecord>(body).is_ok());
+        found.runs_and_grants += u64::from(!is_readable);
+    }
+    Ok(())
+}
+
+/// Whether the next entry would get a number that is taken, or the transcript is missing that the
+/// next message belongs to.
+fn is_inconsistent(db: &Connection, row: i64) -> Result<bool, DatabaseError> {
+    let mut find = db.prepare_cached(
+        "SELECT 1 FROM sessions WHERE row = ?1 AND (
+             last_seq < (SELECT coalesce(max(seq), 0) FROM events WHERE session = ?1)
+             OR transcript NOT IN (SELECT number FROM transcripts WHERE session = ?1))",
+    )?;
+    Ok(find.exists([row])?)
 }
 
 fn is_interrupt(error: &DatabaseError) -> bool {

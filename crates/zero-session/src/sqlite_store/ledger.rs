@@ -9,26 +9,68 @@ use super::database_error::DatabaseError;
 use super::sessions::{find_row, no_session_error};
 use super::{open_questions, run_usages};
 use crate::event::{Event, EventKind, OpaqueEvent};
-use crate::store::{ClaimEpoch, LedgerReadLimit};
+use crate::store::{ClaimEpoch, LedgerReadLimit, StoreError};
 use crate::stored_form::{EncodedEvents, decode_event, from_sql_int, to_sql_int};
 
-/// Writes entries and returns the sequence number of the first.
+/// Writes entries and returns the sequence number of the first. Those of a run only if it is open: a
+/// write that was under way when its process was taken for dead may come after the end.
 pub(super) fn append(
     db: &Connection,
     session: &SessionId,
     claim: Option<ClaimEpoch>,
     entries: &EncodedEvents,
 ) -> Result<u64, DatabaseError> {
+    let session = find_claimed(db, session, claim)?;
+    for run in entries.named_runs() {
+        let mut find =
+            db.prepare_cached("SELECT 1 FROM runs WHERE session = ? AND id = ? AND end IS NULL")?;
+        if !find.exists((session.row, run))? {
+            return Err(StoreError::RunNotOpen(run.to_owned()).into());
+        }
+    }
+    insert(db, &session, entries)
+}
+
+/// Writes the entries of a transaction that itself begins, ends or rewinds runs.
+pub(super) fn append_in_transaction(
+    db: &Connection,
+    session: &SessionId,
+    entries: &EncodedEvents,
+) -> Result<u64, DatabaseError> {
+    insert(db, &find_claimed(db, session, None)?, entries)
+}
+
+/// A session that entries are written to.
+struct LedgerOwner<'a> {
+    id: &'a SessionId,
+    row: i64,
+    last_seq: i64,
+}
+
+/// The session, if the claim is the current one.
+fn find_claimed<'a>(
+    db: &Connection,
+    session: &'a SessionId,
+    claim: Option<ClaimEpoch>,
+) -> Result<LedgerOwner<'a>, DatabaseError> {
     // Two statements, because `UPDATE … RETURNING` stores its result in a temporary table.
     let mut find =
         db.prepare_cached("SELECT row, last_seq, epoch FROM live_sessions WHERE id = ?")?;
     let found = find.query_row([session.as_str()], |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
     });
-    let (row, last, epoch) = found.optional()?.ok_or_else(|| no_session_error(session))?;
+    let (row, last_seq, epoch) = found.optional()?.ok_or_else(|| no_session_error(session))?;
     if let Some(claim) = claim {
         claims::check_epoch(session, epoch, claim)?;
     }
+    Ok(LedgerOwner { id: session, row, last_seq })
+}
+
+fn insert(
+    db: &Connection,
+    &LedgerOwner { id, row, last_seq }: &LedgerOwner<'_>,
+    entries: &EncodedEvents,
+) -> Result<u64, DatabaseError> {
     let more = to_sql_int(entries.rows.len() as u64);
     db.prepare_cached(
         "UPDATE sessions SET last_seq = last_seq + ?, updated_ms = max(updated_ms, ?),
@@ -36,14 +78,14 @@ pub(super) fn append(
          WHERE row = ?",
     )?
     .execute((more, entries.newest_ms, to_sql_int(entries.bytes as u64), row))?;
-    let first = last.saturating_add(1);
+    let first = last_seq.saturating_add(1);
     let mut insert = db.prepare_cached(
         "INSERT INTO events (session, seq, run, time_ms, body) VALUES (?, ?, ?, ?, ?)",
     )?;
     for (entry, seq) in entries.rows.iter().zip(first..) {
         insert.execute((row, seq, &entry.run, entry.time_ms, &entry.body))?;
     }
-    run_usages::apply(db, session, &entries.usages)?;
+    run_usages::apply(db, id, &entries.usages)?;
     for entry in &entries.questions {
         let asking = |at: usize| entries.rows.get(at).map(|row| (row.time_ms, row.body.as_str()));
         open_questions::apply(db, row, entry, asking)?;

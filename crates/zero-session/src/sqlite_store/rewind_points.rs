@@ -119,7 +119,7 @@ pub(super) fn rewind(
         )?;
         copy_messages(db, row, from, to_sql_int(position.messages), to_sql_int(next))?;
     }
-    let seq = ledger::append(db, session, None, entry)?;
+    let seq = ledger::append_in_transaction(db, session, entry)?;
     let RewindPointKind::Rewind { id, before, scope } = &rewind.kind else {
         return Err(NewEvent::not_a_rewind().into());
     };

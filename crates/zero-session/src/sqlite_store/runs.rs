@@ -16,7 +16,7 @@ use crate::store::{ClaimEpoch, ClaimOutcome, RunAddress, RunOptions, RunRecord};
 use crate::stored_form::{EncodedEvents, RunEnd, RunInsertion};
 
 /// Columns of a [`RunRecord`].
-const SELECT: &str = "SELECT runs.*, live_sessions.id AS session_id,
+pub(super) const SELECT: &str = "SELECT runs.*, live_sessions.id AS session_id,
          EXISTS (SELECT 1 FROM open_questions
              WHERE open_questions.session = runs.session AND open_questions.run = runs.id)
              AS has_open_question
@@ -66,7 +66,7 @@ pub(super) fn begin(
         to_json(&TokenUsage::default())?,
         to_json(&run.options)?,
     ))?;
-    let first_seq = ledger::append(db, &run.session, Some(claim), first)?;
+    let first_seq = ledger::append_in_transaction(db, &run.session, first)?;
     if let Some(words) = &run.words {
         let (id, time_ms) = (&run.id, run.started_ms);
         rewind_points::insert_prompt(db, session, first_seq, id, time_ms, words)?;
@@ -109,7 +109,7 @@ pub(super) fn end(
     }
     rewind_points::set_position(db, session)?;
     add_usage(db, session, end.usage)?;
-    ledger::append(db, &run.session, None, last).map(Some)
+    ledger::append_in_transaction(db, &run.session, last).map(Some)
 }
 
 /// Stores that the transcript up to here is of runs that have ended.
@@ -185,7 +185,7 @@ pub(super) fn list_unfinished(
     Ok(runs)
 }
 
-fn read_record(row: &Row<'_>) -> Result<RunRecord, DatabaseError> {
+pub(super) fn read_record(row: &Row<'_>) -> Result<RunRecord, DatabaseError> {
     let id: String = row.get("id")?;
     let session: String = row.get("session_id")?;
     let end: Option<String> = row.get("end")?;

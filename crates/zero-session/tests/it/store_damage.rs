@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use tempfile::TempDir;
-use zero_session::event::{Event, EventKind};
+use zero_core::RunId;
+use zero_session::event::{Event, EventKind, RunOutcome, TokenUsage};
 use zero_session::key::{SessionAddress, SessionKey};
+use zero_session::message::ModelMessage;
 use zero_session::sqlite_store::{DamagedSession, SqliteStore};
 use zero_session::store::{
-    IdleSessionQuery, LedgerReadLimit, NewSession, SessionQuery, SessionRecord, Store, StoreError,
-    ToolHostLocation,
+    BeginRunOutcome, IdleSessionQuery, LedgerReadLimit, NewRun, NewSession, RunAddress,
+    SessionQuery, SessionRecord, Store, StoreError, ToolHostLocation,
 };
 
 use crate::store::text_event;
@@ -283,4 +285,54 @@ async fn check_ends_at_its_time_limit() {
     let store = SqliteStore::open(&path).unwrap();
     assert!(!store.check(Duration::ZERO).unwrap().is_complete);
     assert!(store.check(TIME_MAX).unwrap().is_complete);
+}
+
+/// Damage that no page tells: the check finds it, and an error says what it is instead of asking to
+/// try again.
+#[tokio::test]
+async fn inconsistent_session_is_found_and_reported_as_damaged() {
+    for damage in [
+        "UPDATE sessions SET last_seq = 7 WHERE key LIKE '%one'",
+        "DELETE FROM transcripts WHERE session = 1",
+        "UPDATE runs SET usage = 'x' WHERE session = 1",
+        "UPDATE runs SET end = '{' WHERE session = 1",
+        "INSERT INTO grants (session, position, body) VALUES (1, 0, 'x')",
+    ] {
+        let (_temp, path, [one, two]) = two_sessions().await;
+        let store = SqliteStore::open(&path).unwrap();
+        let run = |session: &SessionRecord, id: u128| NewRun {
+            id: RunId::from_bits(id),
+            session: session.id.clone(),
+            node: "here".to_owned(),
+            started_ms: 1,
+            options: Default::default(),
+            first: vec![text_event("begins")],
+        };
+        let begun = store.begin_run(run(&one, 1)).await.unwrap();
+        let BeginRunOutcome::Started { claim, .. } = begun else { panic!("it is free") };
+        let address = RunAddress::new(&one.id, &RunId::from_bits(1));
+        let (end, usage) = (RunOutcome::Completed, TokenUsage::default());
+        store.end_run(&address, claim, end, usage, vec![]).await.unwrap();
+        drop(store);
+        change(&path, damage);
+        let store = SqliteStore::open(&path).unwrap();
+        let found = store.check(TIME_MAX).unwrap();
+        let keys: Vec<&str> = found.sessions.iter().map(|found| found.key.as_str()).collect();
+        assert_eq!((&*found.problems, keys), (&[][..], vec![one.key.as_str()]), "{damage}");
+        let message = vec![ModelMessage::user("hello").into()];
+        let uses = [
+            store.append(&one.id, None, vec![text_event("more")]).await.map(drop),
+            store.add_messages(&one.id, claim, message).await,
+            store.run(&address).await.map(drop),
+            store.grants(&one.id).await.map(drop),
+        ];
+        let errors: Vec<StoreError> = uses.into_iter().filter_map(Result::err).collect();
+        assert!(
+            !errors.is_empty()
+                && errors.iter().all(|error| matches!(error, StoreError::Damaged { .. })),
+            "{damage}: {errors:?}"
+        );
+        let begun = store.begin_run(run(&two, 2)).await.unwrap();
+        assert!(matches!(begun, BeginRunOutcome::Started { .. }), "{damage}: {begun:?}");
+    }
 }

@@ -197,6 +197,14 @@ fn only_call(updates: &[Value]) -> Value {
     call.clone()
 }
 
+/// Checks that there are so many calls, and that all of them have ended like that.
+#[track_caller]
+fn check_all_ended(updates: &[Value], count: usize, status: &str) {
+    let calls = calls(updates);
+    let ended: Vec<&Value> = calls.iter().map(|call| &call["status"]).collect();
+    assert_eq!(ended, vec![status; count], "{calls:#?}");
+}
+
 /// The calls in the order in which they were announced, each with all that was told of it.
 fn calls(updates: &[Value]) -> Vec<Value> {
     let mut calls: Vec<Value> = Vec::new();

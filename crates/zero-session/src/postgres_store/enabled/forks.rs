@@ -52,7 +52,7 @@ pub(super) async fn fork(
     copy.copy_entries(transaction, source, &fork.id).await?;
     copy.copy_rewind_points(transaction).await?;
     copy.count(transaction).await?;
-    ledger::append(transaction, &fork.id, None, last).await?;
+    ledger::append_in_transaction(transaction, &fork.id, last).await?;
     sessions::read(transaction, &fork.id).await
 }
 

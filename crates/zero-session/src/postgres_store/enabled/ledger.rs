@@ -8,23 +8,37 @@ use tokio_postgres::Row;
 use zero_core::{RunId, SessionId};
 
 use super::claims::{claim_lost_error, no_session_error};
-use super::database::{Database, Transaction, TransactionKind};
+use super::database::{Database, SqlValues, Transaction, TransactionKind};
 use super::postgres_error::PostgresError;
 use super::{open_questions, run_usages};
 use crate::event::Event;
-use crate::store::{ClaimEpoch, LedgerReadLimit};
+use crate::store::{ClaimEpoch, LedgerReadLimit, StoreError};
 use crate::stored_form::{EncodedEvents, decode_event, from_sql_int, to_sql_int};
 
 /// Entries whose sizes one statement looks at.
 const READ_ROWS_MAX: i64 = 4096;
 
-/// Numbers and writes entries, if the claim is the current one; no row otherwise.
+/// Numbers and writes entries, if the claim is the current one and the runs of `$10` are open; no row
+/// otherwise.
+///
+/// The session is locked first, then the runs. A lock that was waited for is of the newest state of a
+/// row, although the statement reads everything else as it was when it began: a run whose end was
+/// committed meanwhile is left out by its lock.
 const APPEND: &str = "
-    WITH changed AS (
+    WITH locked AS MATERIALIZED (
+        SELECT row_id FROM zero.sessions
+        WHERE id = $1 AND NOT removed AND ($2::int8 IS NULL OR epoch = $2) FOR UPDATE),
+    open_runs AS MATERIALIZED (
+        SELECT runs.id FROM zero.runs JOIN locked ON runs.session = locked.row_id
+        WHERE runs.id = ANY ($10::text[]) AND runs.outcome IS NULL FOR SHARE OF runs),
+    appendable AS MATERIALIZED (
+        SELECT row_id FROM locked
+        WHERE (SELECT count(*) FROM open_runs) = cardinality($10::text[])),
+    changed AS (
         UPDATE zero.sessions SET last_seq = last_seq + $3, updated_ms = greatest(updated_ms, $4),
             bytes = bytes + $5
-        WHERE id = $1 AND NOT removed AND ($2::int8 IS NULL OR epoch = $2)
-        RETURNING row_id, last_seq - $3 AS before),
+        FROM appendable WHERE sessions.row_id = appendable.row_id
+        RETURNING sessions.row_id, last_seq - $3 AS before),
     inserted AS (
         INSERT INTO zero.events (session, seq, run, time_ms, is_reset, body)
         SELECT changed.row_id, changed.before + entry.position, entry.run, entry.time_ms,
@@ -33,7 +47,7 @@ const APPEND: &str = "
             AS entry (run, time_ms, is_reset, body, position))
     SELECT row_id, before + 1 FROM changed";
 
-/// What [`APPEND`] has instead of its `$1` to `$9`, in that order.
+/// What [`APPEND`] has instead of its `$1` to `$10`, in that order.
 struct AppendValues<'a> {
     session: &'a str,
     claim: Option<i64>,
@@ -44,6 +58,7 @@ struct AppendValues<'a> {
     times_ms: Vec<i64>,
     resets: Vec<bool>,
     bodies: Vec<&'a str>,
+    open_runs: Vec<&'a str>,
 }
 
 impl<'a> AppendValues<'a> {
@@ -59,10 +74,17 @@ impl<'a> AppendValues<'a> {
             times_ms: rows.iter().map(|row| row.time_ms).collect(),
             resets: rows.iter().map(|row| is_reset(&row.body)).collect(),
             bodies: rows.iter().map(|row| row.body.as_str()).collect(),
+            open_runs: Vec::new(),
         }
     }
 
-    fn as_values(&self) -> [&dyn super::database::SqlValue; 9] {
+    /// Values for entries whose runs must be open.
+    fn with_open_runs(mut self, entries: &'a EncodedEvents) -> Self {
+        self.open_runs = entries.named_runs().into_iter().collect();
+        self
+    }
+
+    fn as_values(&self) -> [&dyn super::database::SqlValue; 10] {
         [
             &self.session,
             &self.claim,
@@ -73,6 +95,7 @@ impl<'a> AppendValues<'a> {
             &self.times_ms,
             &self.resets,
             &self.bodies,
+            &self.open_runs,
         ]
     }
 }
@@ -94,31 +117,72 @@ pub(super) async fn append_alone(
     claim: Option<ClaimEpoch>,
     entries: &EncodedEvents,
 ) -> Result<u64, PostgresError> {
-    let values = AppendValues::new(session, claim, entries);
+    let values = AppendValues::new(session, claim, entries).with_open_runs(entries);
     let rows = database.single(TransactionKind::Write, APPEND, &values.as_values()).await?;
     if let Some(row) = rows.first() {
         return Ok(from_sql_int(row.try_get(1)?));
     }
-    let find = "SELECT 1 FROM zero.sessions WHERE id = $1 AND NOT removed";
-    let found = database.single(TransactionKind::Read, find, &[&session.as_str()]).await?;
-    Err(if found.is_empty() { no_session_error(session) } else { claim_lost_error(session) })
+    let find: SqlValues<'_> = &[&values.session, &values.open_runs];
+    let found = database.single(TransactionKind::Read, FIND_REFUSAL, find).await?;
+    Err(refusal(session, claim, found.first())?)
 }
 
-/// Writes entries and what follows from them, and returns the sequence number of the first.
+/// What a refused append is explained by: the claim, and the first of the runs that is not open.
+const FIND_REFUSAL: &str = "
+    SELECT epoch, (SELECT named.id FROM unnest($2::text[]) WITH ORDINALITY AS named (id, position)
+        WHERE NOT EXISTS (SELECT 1 FROM zero.runs WHERE runs.session = sessions.row_id
+            AND runs.id = named.id AND runs.outcome IS NULL)
+        ORDER BY named.position LIMIT 1)
+    FROM zero.sessions WHERE id = $1 AND NOT removed";
+
+/// Why nothing was appended.
+fn refusal(
+    session: &SessionId,
+    claim: Option<ClaimEpoch>,
+    found: Option<&Row>,
+) -> Result<PostgresError, PostgresError> {
+    let Some(row) = found else { return Ok(no_session_error(session)) };
+    let (epoch, run): (i64, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
+    let has_claim = claim.is_none_or(|claim| claim.0 == from_sql_int(epoch));
+    Ok(match run {
+        Some(run) if has_claim => StoreError::RunNotOpen(run).into(),
+        _ => claim_lost_error(session),
+    })
+}
+
+/// Writes entries and what follows from them, and returns the sequence number of the first. Those of
+/// a run only if it is open.
 pub(super) async fn append(
     transaction: &Transaction,
     session: &SessionId,
     claim: Option<ClaimEpoch>,
     entries: &EncodedEvents,
 ) -> Result<u64, PostgresError> {
-    let values = AppendValues::new(session, claim, entries);
+    let values = AppendValues::new(session, claim, entries).with_open_runs(entries);
+    insert(transaction, session, claim, entries, &values).await
+}
+
+/// Writes the entries of a transaction that itself begins, ends or rewinds runs.
+pub(super) async fn append_in_transaction(
+    transaction: &Transaction,
+    session: &SessionId,
+    entries: &EncodedEvents,
+) -> Result<u64, PostgresError> {
+    let values = AppendValues::new(session, None, entries);
+    insert(transaction, session, None, entries, &values).await
+}
+
+async fn insert(
+    transaction: &Transaction,
+    session: &SessionId,
+    claim: Option<ClaimEpoch>,
+    entries: &EncodedEvents,
+    values: &AppendValues<'_>,
+) -> Result<u64, PostgresError> {
     let Some(row) = transaction.first(APPEND, &values.as_values()).await? else {
-        let find = "SELECT 1 FROM zero.sessions WHERE id = $1 AND NOT removed";
-        let found = transaction.first(find, &[&session.as_str()]).await?;
-        return Err(match found {
-            Some(_) => claim_lost_error(session),
-            None => no_session_error(session),
-        });
+        let find: SqlValues<'_> = &[&values.session, &values.open_runs];
+        let found = transaction.first(FIND_REFUSAL, find).await?;
+        return Err(refusal(session, claim, found.as_ref())?);
     };
     let (session_row, first): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
     run_usages::apply(transaction, session, &entries.usages).await?;

@@ -106,7 +106,7 @@ pub(super) async fn rewind(
         let messages = to_sql_int(position.messages);
         copy_messages(transaction, locked.row, from, messages, to_sql_int(next)).await?;
     }
-    let seq = ledger::append(transaction, session, None, entry).await?;
+    let seq = ledger::append_in_transaction(transaction, session, entry).await?;
     let RewindPointKind::Rewind { id, before, scope } = &rewind.kind else {
         return Err(NewEvent::not_a_rewind().into());
     };

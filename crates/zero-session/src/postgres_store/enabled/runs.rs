@@ -63,7 +63,7 @@ pub(super) async fn begin(
             ],
         )
         .await?;
-    let first_seq = ledger::append(transaction, &run.session, Some(claim), first).await?;
+    let first_seq = ledger::append_in_transaction(transaction, &run.session, first).await?;
     if let Some(words) = words {
         rewind_points::insert_prompt(transaction, session.row, first_seq, run, words).await?;
         rewind_points::set_position(transaction, session.row).await?;
@@ -105,7 +105,7 @@ pub(super) async fn end(
     }
     rewind_points::set_position(transaction, session.row).await?;
     add_usage(transaction, session.row, end.usage).await?;
-    ledger::append(transaction, &run.session, None, last).await.map(Some)
+    ledger::append_in_transaction(transaction, &run.session, last).await.map(Some)
 }
 
 /// Locks the session of a run; `None` if the run is unknown or has ended.

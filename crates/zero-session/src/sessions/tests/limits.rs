@@ -13,7 +13,9 @@ use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::{
     OpenSessionOptions, Prompt, PruneMode, PruneReport, RetentionRules, SessionError, SessionLimits,
 };
-use crate::store::{IdleSessionQuery, NewSession, SessionPatch, Store as _, ToolHostLocation};
+use crate::store::{
+    IdleSessionQuery, NewRun, NewSession, SessionPatch, Store as _, ToolHostLocation,
+};
 use zero_runtime::tool_backend::FolderAccess;
 
 #[tokio::test]
@@ -335,6 +337,17 @@ async fn events_of_long_run_are_read_in_pages() {
     };
     let session = store.create(new).await.unwrap().id;
     let (earlier, run) = (run_id("earlier"), run_id("run"));
+    for id in [&earlier, &run] {
+        let new = NewRun {
+            id: id.clone(),
+            session: session.clone(),
+            node: "here".to_owned(),
+            started_ms: 1,
+            options: Default::default(),
+            first: Vec::new(),
+        };
+        store.begin_run(new).await.unwrap();
+    }
     let prompt = || EventKind::Prompt { text: "go".to_owned(), attachments: Vec::new() };
     let notice = |text: String| EventKind::Notice { topic: "retry".to_owned(), text };
     let mut events = vec![new_event(Some(&earlier), prompt()), new_event(Some(&run), prompt())];

@@ -697,6 +697,11 @@ impl Store for MemStore {
         self.write("append", move |state| {
             state.require(&session)?;
             claim.map_or(Ok(()), |claim| state.check(&session, claim))?;
+            for run in entries.iter().filter_map(|entry| entry.run.as_ref()) {
+                if state.unfinished(&session).all(|open| open.id != *run) {
+                    return Err(StoreError::RunNotOpen(run.to_string()));
+                }
+            }
             Ok(state.append(&session, entries))
         })
     }

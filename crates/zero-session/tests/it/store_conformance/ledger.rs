@@ -9,7 +9,7 @@ use zero_core::ToolKind;
 
 use super::{
     StoreConformanceCheck, address, assert_no_session, claim, create_session, event_seqs,
-    event_text, read_session, run_id, text_event, unknown_session,
+    event_text, new_run, read_session, run_id, text_event, unknown_session,
 };
 use zero_session::event::{Event, EventKind};
 use zero_session::message::{MessageBlock, ModelMessage};
@@ -170,6 +170,7 @@ async fn events_round_trip_unchanged(store: Arc<dyn Store>) {
         },
     });
     entries.push(NewEvent { time_ms: i64::MAX, ..text_event("later") });
+    store.begin_run(new_run("r1", &id, vec![])).await.unwrap();
     let written = store.append(&id, None, entries.clone()).await.unwrap();
     let kept = store.events(&id, 0, LedgerReadLimit::with_entries(usize::MAX)).await.unwrap();
     assert_eq!(written, kept);

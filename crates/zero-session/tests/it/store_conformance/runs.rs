@@ -11,7 +11,7 @@ use super::{
 use zero_session::event::{EventKind, RunOutcome, TokenUsage};
 use zero_session::run_usage::{RunUsageQuery, UsageTotal};
 use zero_session::store::{
-    BeginRunOutcome, LedgerReadLimit, NewEvent, NewRun, NewSession, RunRecord, Store,
+    BeginRunOutcome, LedgerReadLimit, NewEvent, NewRun, NewSession, RunRecord, Store, StoreError,
 };
 
 pub(super) const CHECKS: &[StoreConformanceCheck] = &[
@@ -26,6 +26,12 @@ pub(super) const CHECKS: &[StoreConformanceCheck] = &[
     ("what runs took adds up", |store| Box::pin(usage_adds_up(store))),
     ("the usage of runs is that of the ledger", |store| Box::pin(usage_follows_ledger(store))),
     ("the total usage is the sum of runs", |store| Box::pin(usage_total_is_sum_of_runs(store))),
+    ("entries are added to open runs only", |store| {
+        Box::pin(entries_are_added_to_open_runs_only(store))
+    }),
+    ("no entry follows the end of its run", |store| {
+        Box::pin(concurrent_appends_do_not_follow_end_of_run(store))
+    }),
 ];
 
 const USAGE: TokenUsage = TokenUsage {
@@ -384,4 +390,93 @@ async fn usage_adds_up(store: Arc<dyn Store>) {
         .await
         .unwrap();
     assert_eq!(read_session(&store, "a").await.usage.input_tokens, u64::MAX);
+}
+
+fn entry_of(run: &str, kind: EventKind) -> NewEvent {
+    NewEvent { run: Some(run_id(run)), time_ms: zero_runtime::clock::now_ms(), kind }
+}
+
+fn text_of(run: &str) -> NewEvent {
+    entry_of(run, text_event(run).kind)
+}
+
+/// An entry that changes more than the ledger.
+fn usage_of(run: &str) -> NewEvent {
+    let (context_tokens, context_window) = (0, 0);
+    entry_of(run, EventKind::UsageReported { run_usage: USAGE, context_tokens, context_window })
+}
+
+fn ended(run: &str) -> Vec<NewEvent> {
+    vec![entry_of(run, EventKind::RunEnded { end: RunOutcome::Completed, usage: USAGE })]
+}
+
+/// A write that was under way when its sender was taken for dead may arrive after the end.
+async fn entries_are_added_to_open_runs_only(store: Arc<dyn Store>) {
+    let id = create_session(&store, "a").await.id;
+    let other = NewSession { owner: "other".to_owned(), ..new_session("a") };
+    let other = store.create(other).await.unwrap().id;
+    let not_open = |run: &str| StoreError::RunNotOpen(run.to_owned());
+    let never_begun = store.append(&id, None, vec![text_of("r1")]).await;
+    assert_eq!(never_begun.unwrap_err(), not_open("r1"));
+    for (session, run) in [(&id, "r1"), (&id, "r2"), (&other, "r1"), (&other, "r3")] {
+        store.begin_run(new_run(run, session, vec![])).await.unwrap();
+    }
+    let claim = claim(&*store, &id).await;
+    let both = vec![text_of("r1"), text_event("of no run"), usage_of("r2")];
+    store.append(&id, Some(claim), both).await.unwrap();
+    let r1 = run_address(&id, "r1");
+    store.end_run(&r1, claim, RunOutcome::Completed, USAGE, ended("r1")).await.unwrap();
+    let before = store.events(&id, 0, LedgerReadLimit::with_entries(99)).await.unwrap();
+    let usages = store.run_usages(RunUsageQuery::default()).await.unwrap();
+    for late in [text_of("r1"), usage_of("r1")] {
+        // All or none, also of those that belong to an open run.
+        let late = || vec![text_of("r2"), late.clone()];
+        for claim in [None, Some(claim)] {
+            assert_eq!(store.append(&id, claim, late()).await.unwrap_err(), not_open("r1"));
+            let durable = store.append_durable(&id, claim, late()).await;
+            assert_eq!(durable.unwrap_err(), not_open("r1"));
+        }
+    }
+    // Open in the session of another owner only.
+    assert_eq!(
+        store.append(&id, Some(claim), vec![text_of("r3")]).await.unwrap_err(),
+        not_open("r3")
+    );
+    assert_eq!(store.events(&id, 0, LedgerReadLimit::with_entries(99)).await.unwrap(), before);
+    assert_eq!(store.run_usages(RunUsageQuery::default()).await.unwrap(), usages);
+    store.append(&id, Some(claim), vec![text_of("r2")]).await.unwrap();
+    store.append(&id, None, vec![text_event("of no run")]).await.unwrap();
+}
+
+async fn concurrent_appends_do_not_follow_end_of_run(store: Arc<dyn Store>) {
+    let id = create_session(&store, "a").await.id;
+    for round in 0..20 {
+        let run = format!("r{round}");
+        store.begin_run(new_run(&run, &id, vec![])).await.unwrap();
+        let claim = claim(&*store, &id).await;
+        let mut writers = JoinSet::new();
+        for writer in 0..8 {
+            let (store, id, run) = (Arc::clone(&store), id.clone(), run.clone());
+            writers.spawn(async move {
+                loop {
+                    let entry = if writer % 2 == 0 { text_of(&run) } else { usage_of(&run) };
+                    if let Err(error) = store.append(&id, Some(claim), vec![entry]).await {
+                        return error;
+                    }
+                }
+            });
+        }
+        // So that some of them are under way.
+        while store.last_seq(&id).await.unwrap() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let address = run_address(&id, &run);
+        let last = ended(&run);
+        let end = store.end_run(&address, claim, RunOutcome::Completed, USAGE, last).await;
+        let end_seq = end.unwrap().expect("it ends once")[0].seq;
+        for error in writers.join_all().await {
+            assert_eq!(error, StoreError::RunNotOpen(run.clone()));
+        }
+        assert_eq!(store.last_seq(&id).await.unwrap(), end_seq, "nothing follows its end");
+    }
 }

@@ -140,13 +140,21 @@ fn describe_damage(session: &DamagedSession) -> String {
         true => "its name cannot be read",
         false => "its settings cannot be read",
     };
-    let content =
-        format!("entries that cannot be read: {}, messages: {}", session.entries, session.messages);
-    match (session.has_unreadable_settings, session.entries > 0 || session.messages > 0) {
-        (true, false) => settings.to_owned(),
-        (true, true) => format!("{settings}; {content}"),
-        (false, _) => content,
+    let mut parts = Vec::new();
+    if session.has_unreadable_settings {
+        parts.push(settings.to_owned());
     }
+    if session.entries > 0 || session.messages > 0 {
+        let (entries, messages) = (session.entries, session.messages);
+        parts.push(format!("entries that cannot be read: {entries}, messages: {messages}"));
+    }
+    if session.runs_and_grants > 0 {
+        parts.push(format!("runs and grants that cannot be read: {}", session.runs_and_grants));
+    }
+    if session.is_inconsistent {
+        parts.push("its parts do not fit together, so that nothing can be added".to_owned());
+    }
+    parts.join("; ")
 }
 
 fn format_size(bytes: u64) -> String {

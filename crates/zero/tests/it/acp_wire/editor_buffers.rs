@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use super::acp_client::{AcpClient, ClientReply, selected_outcome};
-use super::{AcpFixture, call_step, call_text, calls, make_script, only_call};
+use super::{AcpFixture, call_step, call_text, calls, check_all_ended, make_script, only_call};
 use crate::config::write_file;
 
 /// What an editor was asked, and how it deals with it.
@@ -218,8 +218,7 @@ fn denied_call_never_reaches_editor() {
     }
     let made = call_step("Write", json!({"file_path": ".env", "content": "KEY=2\n"}));
     acp.run_turn(&session, &make_script(&[&made, "turn", "say Ok."]), "end_turn");
-    let refused = calls(&acp.updates(from, &session));
-    assert!(refused.iter().all(|call| call["status"] == "failed"), "{refused:#?}");
+    check_all_ended(&acp.updates(from, &session), 3, "failed");
     assert_eq!(*asked.lock().unwrap(), Vec::new());
     // What a person allows elsewhere is read from the disk: it is not of the project.
     acp.run_turn(&session, &read_step(outside.to_str().unwrap()), "end_turn");
@@ -317,8 +316,7 @@ fn reformatting_on_save_is_noticed() {
     let steps = [&*made, "turn", &read, "turn", &edit, "turn", "say Ok."];
     let from = acp.log_position();
     acp.run_turn(&session, &make_script(&steps), "end_turn");
-    let calls = calls(&acp.updates(from, &session));
-    assert!(calls.iter().all(|call| call["status"] == "completed"), "{calls:#?}");
+    check_all_ended(&acp.updates(from, &session), 3, "completed");
     // The model is told at once that the file is not what it wrote.
     let told = fixture.model.requests();
     let after_write =

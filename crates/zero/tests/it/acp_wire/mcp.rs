@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::acp_client::{AcpClient, ClientReply, TIMEOUT, selected_outcome};
-use super::{AcpFixture, call_step, call_text, calls, chunk_text, make_script, only_call};
+use super::{
+    AcpFixture, call_step, call_text, calls, check_all_ended, chunk_text, make_script, only_call,
+};
 use crate::config::{USER_FILE, write_file};
 use crate::mcp_fixture::{process_count, start_count, wait_for};
 
@@ -384,8 +386,7 @@ fn session_can_be_closed_while_choice_is_pending() {
     acp.wait_for_message(from, "a choice", |message| is_choice_form(&message["params"]));
     acp.call_ok("session/close", json!({"sessionId": session}));
     acp.expect_end(&turn, "cancelled");
-    let calls = calls(&acp.updates(from, &session));
-    assert!(calls.iter().all(|call| call["status"] == "failed"), "{calls:#?}");
+    check_all_ended(&acp.updates(from, &session), 1, "failed");
     acp.close();
 }
 
