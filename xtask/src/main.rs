@@ -1,4 +1,4 @@
-//! Tasks of the repository: `cargo xtask tidy | test | bench | book | reference | dist | release`.
+//! Tasks of the repository: `cargo xtask tidy | test | bench | chaos | book | reference | dist | release`.
 //!
 //! They are written in Rust, in the workspace, so that a fresh machine with only a Rust toolchain
 //! can run them and the compiler checks them like everything else.
@@ -11,6 +11,7 @@
 
 mod bench;
 mod book;
+mod chaos;
 mod dist;
 mod markdown_links;
 mod reference;
@@ -37,6 +38,10 @@ Usage: cargo xtask <chore>
                        --write puts the table into docs/reference/performance.md, --only measures
                        one of files, policy, sandbox, mcp, gateway and acp, or, in about an hour,
                        build: how long a newcomer waits for builds and tests
+  chaos [--minutes N | --faults N] [--seed N] [--write]
+                       let faults happen to three gateways with a real database and bus, and check
+                       that nothing is lost or repeated; --write puts the report into
+                       docs/reference/chaos.md
   dist [--target PLATFORM… | --program FILE…] [--out DIR] [--address URL] [--sign KEYFILE] [--check]
                        build the packages of a release into target/dist-release: archives, deb, rpm,
                        npm, wheel, bill of materials, sums. --target builds for one of x86_64-linux
@@ -60,6 +65,7 @@ fn main() -> ExitCode {
     let done = match (chore, rest) {
         ("tidy", []) => tidy::run(),
         ("bench", rest) => bench::run(rest),
+        ("chaos", rest) => chaos::run(rest),
         ("test", rest) => test_runner::run(rest),
         ("dist", rest) => dist::run(rest),
         ("release", rest) => dist::dry_run_release(rest),

@@ -25,9 +25,12 @@ pub(crate) enum ClaimDecision {
 }
 
 impl StoredClaim<'_> {
-    /// Decides for a process; `dead` is the number of a claim whose process is said to have died.
+    /// Decides for a process; `dead` is the number of a claim whose process is said to have died, or of its
+    /// own claim, if nothing that it sent under that number may be stored any more.
     pub(crate) fn decide(&self, node: &str, dead: Option<ClaimEpoch>) -> ClaimDecision {
         match self.holder {
+            // It gives up what it wrote under that number and was not told about.
+            Some(holder) if holder == node && dead == Some(self.epoch) => ClaimDecision::Replace,
             Some(holder) if holder == node => ClaimDecision::Keep,
             Some(_) if !self.has_unfinished_runs => ClaimDecision::Replace,
             Some(_) if dead == Some(self.epoch) => ClaimDecision::ReplaceIfDead,

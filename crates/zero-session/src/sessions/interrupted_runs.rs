@@ -2,24 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use zero_core::{ErrorReason, RunId, SessionId, ToolError};
+use zero_core::{ErrorReason, ToolError};
 use zero_runtime::DialectName;
 
 use crate::agent::DIRECT;
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::message::share_messages;
 use crate::sessions::ledger_recorder::{LedgerRecorder, new_event};
+use crate::sessions::run_events::read_run_events;
 use crate::sessions::session_worker::choose_dialect;
 use crate::sessions::transcript_recovery::missing_messages;
 use crate::sessions::{SessionError, SessionManagerInner};
-use crate::store::{ClaimEpoch, LedgerReadLimit, RunRecord, Store, StoreError};
+use crate::store::{ClaimEpoch, RunRecord, StoreError};
 use crate::turn::call_batch::NOT_RUN;
-
-/// Entries that are read at once.
-const PAGE: LedgerReadLimit = LedgerReadLimit { entries: 1024, bytes: 4 << 20 };
-/// Most pages that are searched for the beginning of a run. The calls and questions of a longer run
-/// that began before are not ended one by one.
-const PAGES_MAX: usize = 64;
 
 /// Outcome of a call that began and did not end.
 pub(super) const INTERRUPTED: &str = "interrupted: zero was stopped before this call ended, so its outcome is \
@@ -40,7 +35,7 @@ impl SessionManagerInner {
         let store = &self.config.store;
         // Of a damaged session only the run is ended, so that the session can be deleted or reset.
         let events = match read_run_events(&**store, &run.session, &run.id).await {
-            Err(SessionError::Store(StoreError::Damaged { .. })) => Vec::new(),
+            Err(StoreError::Damaged { .. }) => Vec::new(),
             events => events?,
         };
         let (mut last, mut usage) = closing_events(&events);
@@ -136,26 +131,4 @@ fn unstarted_call_event(call: &str, why: &'static str) -> EventKind {
 /// The end of a call that began.
 fn interrupted_call_event(call: &str) -> EventKind {
     EventKind::tool_ended(call, ToolError::failed(ErrorReason::Interrupted, INTERRUPTED).into())
-}
-
-/// The entries of a run, oldest first. They are among the newest of the session, so the search goes
-/// backwards until it finds the prompt that started the run.
-pub(super) async fn read_run_events(
-    store: &dyn Store,
-    session: &SessionId,
-    run: &RunId,
-) -> Result<Vec<Event>, SessionError> {
-    let (mut found, mut before) = (Vec::new(), u64::MAX);
-    for _ in 0..PAGES_MAX {
-        let page = store.last_events(session, before, PAGE).await?;
-        let Some(first) = page.first() else { break };
-        before = first.seq;
-        // Newest first, until all are found.
-        found.extend(page.into_iter().rev().filter(|event| event.run.as_ref() == Some(run)));
-        if found.iter().any(|event| matches!(event.kind, EventKind::Prompt { .. })) {
-            break;
-        }
-    }
-    found.reverse();
-    Ok(found)
 }

@@ -24,6 +24,8 @@ pub(super) struct LedgerOutbox {
     nodes: Arc<dyn NodeMembership>,
     /// In which generation of the lease the last write was sent, or this was made.
     generation: u64,
+    /// Entries of a write that failed. They may be stored nevertheless.
+    failed: Vec<NewEvent>,
     gathered: Vec<NewEvent>,
     gathered_bytes: usize,
     writing: Option<JoinHandle<Result<(), FailedLedgerWrite>>>,
@@ -51,6 +53,7 @@ impl LedgerOutbox {
             run,
             nodes: Arc::clone(nodes),
             generation: nodes.lease_generation(),
+            failed: Vec::new(),
             gathered: Vec::new(),
             gathered_bytes: 0,
             writing: None,
@@ -148,8 +151,8 @@ impl LedgerOutbox {
         let error = match result {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(FailedLedgerWrite { entries, error })) => {
-                // None of them were published. They are written first when the run ends.
-                self.gathered.splice(0..0, entries);
+                // None of them were published. They are written first when the run ends or goes on.
+                self.failed = entries;
                 error
             }
             Err(error) => StoreError::Broken { verb: "write", why: error.to_string() },
@@ -178,6 +181,27 @@ impl LedgerOutbox {
         self.wait_for_write().await
     }
 
+    /// Why nothing more is written.
+    pub(super) fn failure(&self) -> Option<&StoreError> {
+        self.broken.as_ref()
+    }
+
+    /// Writes what is left after a failure, with nothing twice. The claim was
+    /// [renewed](LedgerRecorder::renew_claim) since. Can be repeated.
+    pub(super) async fn write_rest(&mut self) -> Result<(), StoreError> {
+        // Its error is known.
+        let _ = self.wait_for_write().await;
+        loop {
+            self.recorder.write_unless_stored(&self.run, &self.failed).await?;
+            self.failed = std::mem::take(&mut self.gathered);
+            self.gathered_bytes = 0;
+            if self.failed.is_empty() {
+                self.broken = None;
+                return Ok(());
+            }
+        }
+    }
+
     /// Marks writing as failed permanently.
     pub(super) fn mark_broken(&mut self, error: StoreError) {
         self.broken.get_or_insert(error);
@@ -191,7 +215,7 @@ impl LedgerOutbox {
             let error = ToolError::failed(ErrorReason::Interrupted, why.to_owned());
             self.push(EventKind::tool_ended(call, error.into()));
         }
-        self.gathered
+        self.failed.into_iter().chain(self.gathered).collect()
     }
 }
 

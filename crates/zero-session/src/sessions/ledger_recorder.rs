@@ -14,6 +14,7 @@ use zero_runtime::clock::now_ms;
 
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::event_bus::EventBus;
+use crate::sessions::run_events::read_run_events;
 use crate::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, NewEvent, NewRun, RunAddress, Store, StoreError,
     TranscriptPosition,
@@ -58,6 +59,8 @@ struct RecorderClaims {
     /// The claim that each unfinished run began with. A run keeps it: if another process took the
     /// session over meanwhile, a newer claim of this process does not revive the run.
     runs: HashMap<RunId, ClaimEpoch>,
+    /// Number of the newest entry that this process wrote and was told about.
+    newest_seq: u64,
 }
 
 impl LedgerRecorder {
@@ -77,6 +80,11 @@ impl LedgerRecorder {
         self.inner.lock_claims().runs.get(run).copied().unwrap_or_default()
     }
 
+    /// Whether a run has begun in this process and not ended.
+    pub(crate) fn executes(&self, run: &RunId) -> bool {
+        self.inner.lock_claims().runs.contains_key(run)
+    }
+
     /// Claims the session; see [`Store::claim`].
     pub(crate) async fn claim(
         &self,
@@ -88,6 +96,57 @@ impl LedgerRecorder {
             self.inner.lock_claims().newest = claim;
         }
         Ok(outcome)
+    }
+
+    /// Claims the session of a run anew, so that nothing that this process sent before can be stored any
+    /// more. Fails if another process has claimed it meanwhile.
+    pub(crate) async fn renew_claim(&self, run: &RunId, node: &str) -> Result<(), StoreError> {
+        let inner = &self.inner;
+        let _order = inner.order.lock().await;
+        let known = self.run_claim(run);
+        let outcome = inner.store.claim(&inner.session, node, Some(known)).await?;
+        let renewed = match outcome {
+            // The next number is its own, too, if the answer to an earlier attempt was lost. With a
+            // higher one, another process had the session in between.
+            ClaimOutcome::Claimed(claim) if claim.0 == known.0.saturating_add(1) => claim,
+            _ => return Err(StoreError::ClaimLost(inner.session.to_string())),
+        };
+        let mut claims = inner.lock_claims();
+        claims.newest = renewed;
+        claims.runs.values_mut().filter(|claim| **claim == known).for_each(|it| *it = renewed);
+        Ok(())
+    }
+
+    /// Writes and publishes entries of a run that an earlier attempt may have stored. That attempt cannot
+    /// succeed any more: the [claim was renewed](Self::renew_claim) since.
+    pub(crate) async fn write_unless_stored(
+        &self,
+        run: &RunId,
+        entries: &[NewEvent],
+    ) -> Result<(), StoreError> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let inner = &self.inner;
+        let _order = inner.order.lock().await;
+        let newest_seq = inner.lock_claims().newest_seq;
+        let mut events = read_run_events(&*inner.store, &inner.session, run).await?;
+        events.retain(|event| event.seq > newest_seq);
+        // An attempt stores all of them or none.
+        let is_same = |window: &&[Event]| {
+            let mut both = window.iter().zip(entries);
+            both.all(|(event, entry)| event.time_ms == entry.time_ms && event.kind == entry.kind)
+        };
+        let stored = events.windows(entries.len()).find(is_same).map(<[Event]>::to_vec);
+        let events = match stored {
+            Some(stored) => stored,
+            None => {
+                let claim = Some(self.run_claim(run));
+                inner.store.append_durable(&inner.session, claim, entries.to_vec()).await?
+            }
+        };
+        inner.publish(events);
+        Ok(())
     }
 
     /// Writes and publishes entries. Their position in the ledger is fixed by this call, not by
@@ -228,6 +287,10 @@ impl LedgerRecorderInner {
     }
 
     fn publish(&self, events: Vec<Event>) {
+        if let Some(last) = events.last() {
+            let newest_seq = &mut self.lock_claims().newest_seq;
+            *newest_seq = last.seq.max(*newest_seq);
+        }
         let events: Vec<Arc<Event>> = events.into_iter().map(Arc::new).collect();
         self.bus.publish(&self.session, &events);
     }

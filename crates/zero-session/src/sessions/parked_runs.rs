@@ -20,8 +20,9 @@ use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput};
 use crate::model::ThinkingEffort;
 use crate::open_question::{OpenQuestion, QuestionContent, QuestionScope};
 use crate::output_schema::OutputSchema;
-use crate::sessions::interrupted_runs::{INTERRUPTED, read_run_events};
+use crate::sessions::interrupted_runs::INTERRUPTED;
 use crate::sessions::ledger_recorder::new_event;
+use crate::sessions::run_events::read_run_events;
 use crate::sessions::session_state::{ActiveRun, QueuedPrompt, ResumedRun, SessionState};
 use crate::sessions::{Prompt, SessionError, SessionManagerInner};
 use crate::store::{ClaimEpoch, RunAddress, RunRecord, StoreError};
@@ -209,7 +210,7 @@ impl SessionManagerInner {
     ) -> Result<Option<ResumePoint>, SessionError> {
         let store = &self.config.store;
         let events = match read_run_events(&**store, &run.session, &run.id).await {
-            Err(SessionError::Store(StoreError::Damaged { .. })) => return Ok(None),
+            Err(StoreError::Damaged { .. }) => return Ok(None),
             events => events?,
         };
         match store.transcript(&run.session, None).await {

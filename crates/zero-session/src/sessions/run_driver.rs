@@ -29,7 +29,6 @@ use crate::model::{
     ModelClient, ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelRequest, ModelStream,
 };
 use crate::open_question::QuestionScope;
-use crate::sessions::SessionManagerInner;
 use crate::sessions::call_updates::{
     BufferedCallObserver, CallUpdate, CallUpdateBuffer, PendingCallUpdates,
 };
@@ -46,6 +45,7 @@ use crate::sessions::subagents::{TaskParent, run_task};
 use crate::sessions::task_tool;
 use crate::sessions::unsaved_messages::UnsavedMessages;
 use crate::sessions::work_clock::WorkClock;
+use crate::sessions::{SessionError, SessionManagerInner};
 use crate::store::{SessionPatch, SessionRecord, StoreError, TranscriptStart};
 use crate::turn::call_batch::{CALLS_USED_UP, NOT_RUN, TASK_TOOL};
 use crate::turn::{
@@ -65,6 +65,9 @@ const WORK_TIME_STEP: Duration = Duration::from_millis(10);
 
 /// Delay before another attempt to park a run.
 const PARK_RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// How long calls may take to end after the store was lost.
+const OUTAGE_CALLS_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// Delay before the next attempt to reach a client that was lost during an attempt.
 const RETRY_DELAY: Duration = Duration::from_millis(10);
@@ -135,7 +138,7 @@ pub(super) struct ParkTimer {
 
 /// Why a call was not run that had not begun when another process was to continue its run.
 const LEFT_BEFORE_RUN: &str =
-    "not run: the gateway was stopped before it began; make the call again";
+    "not run: the gateway was stopped or lost its database before it began; make the call again";
 
 /// What became of a run.
 pub(super) enum DriveOutcome {
@@ -438,8 +441,13 @@ impl<'a> RunDriver<'a> {
     async fn end_if_full(&mut self, under_way: &mut RunState<'a>) -> Option<RunOutcome> {
         self.flush(under_way).await;
         let (session, owner) = (self.state.recorder.session(), &self.active.owner);
-        let error = self.inner.check_session_size(session, owner).await.err()?;
-        Some(session_worker::run_end_from_error(&error))
+        match self.inner.check_session_size(session, owner).await.err()? {
+            SessionError::Store(error) if self.inner.waits_for_store(self.active, &error) => {
+                self.stop_on_store_error(Err(error), under_way);
+                None
+            }
+            error => Some(session_worker::run_end_from_error(&error)),
+        }
     }
 
     /// Stops the run if a budget is used up; `None` if it must not go on.
@@ -542,13 +550,18 @@ impl<'a> RunDriver<'a> {
         self.stop_on_store_error(begin_result.map(|_| ()), under_way);
     }
 
-    /// Ends the run after a write error: nothing may happen that is not recorded.
+    /// Ends the run after a write error: nothing may happen that is not recorded. If the store may come
+    /// back, calls that run may end, and the run waits for it.
     fn stop_on_store_error(
         &mut self,
         result: Result<(), StoreError>,
         under_way: &mut RunState<'a>,
     ) {
         let Err(error) = result else { return };
+        if self.inner.waits_for_store(self.active, &error) {
+            self.outbox.mark_broken(error);
+            return under_way.leave(Instant::now() + OUTAGE_CALLS_MAX);
+        }
         let message = format!("{error}; the run was stopped, since its events could not be stored");
         self.outbox.mark_broken(error);
         under_way.stop(RunOutcome::Failed { kind: "store".to_owned(), message });
@@ -835,11 +848,7 @@ impl<'a> RunDriver<'a> {
             DriverEvent::GraceExpired => under_way.abandon_calls(),
             DriverEvent::ParkRequested => self.parking.is_requested = true,
             DriverEvent::HandoverRequested(until) => {
-                under_way.leaving = Some(until);
-                // The other process asks again. A question to the user waits there.
-                under_way.asking = None;
-                under_way.looking = None;
-                under_way.summarising = None;
+                under_way.leave(until);
                 self.parking.is_requested = true;
             }
             // Handled before, because they read the store, or by the next look at the run.
@@ -941,6 +950,15 @@ impl RunState<'_> {
             let outcome = cancelled_call(&call.tool, LEFT_BEFORE_RUN);
             self.step(TurnInput::CallEnded { call: call.id.into(), outcome });
         }
+    }
+
+    /// Begins nothing more. Calls may end until then.
+    fn leave(&mut self, until: Instant) {
+        self.leaving.get_or_insert(until);
+        // Whoever continues the run asks again. A question to the user waits there.
+        self.asking = None;
+        self.looking = None;
+        self.summarising = None;
     }
 
     fn stop(&mut self, end: RunOutcome) {

@@ -166,6 +166,10 @@ impl SessionManagerInner {
             false => self.wait_for_permit(active, &permit, &mut outbox).await,
         };
         let completion = match placed {
+            Err(_) if self.is_store_lost(active, &outbox) && active.requested_stop().is_none() => {
+                self.continue_after_outage(state, active, &mut outbox).await;
+                return None;
+            }
             Err(end) => RunCompletion { end, usage: outbox.usage() },
             Ok(()) => {
                 let _running = CounterGuard::new(&self.counted.running);
@@ -193,6 +197,13 @@ impl SessionManagerInner {
                     Err(_) => RunCompletion { end: internal_error(), usage: outbox.usage() },
                     Ok(DriveOutcome::HandedOver) => {
                         span.record("outcome", "handed_over");
+                        if self.is_store_lost(active, &outbox) {
+                            self.approvals.withdraw(&active.address()).await;
+                            self.questions.withdraw(&active.address()).await;
+                            state.asker.set_run(None, Vec::new());
+                            self.continue_after_outage(state, active, &mut outbox).await;
+                            return None;
+                        }
                         // Text that was shown is kept, and calls that were running get an unknown
                         // outcome.
                         if let Err(error) = outbox.flush().await {
@@ -300,6 +311,10 @@ impl SessionManagerInner {
                 return shell.run(*turn).await;
             }
             Ok(PreparedRun::Ended(end)) => RunCompletion { end, usage: outbox.usage() },
+            Err(SessionError::Store(error)) if self.waits_for_store(active, &error) => {
+                outbox.mark_broken(error);
+                return DriveOutcome::HandedOver;
+            }
             Err(error) => RunCompletion { end: run_end_from_error(&error), usage: outbox.usage() },
         };
         DriveOutcome::Ended(completion)
@@ -556,12 +571,19 @@ impl SessionManagerInner {
         state: &SessionState,
         active: &ActiveRun,
         completion: RunCompletion,
-        outbox: LedgerOutbox,
+        mut outbox: LedgerOutbox,
     ) {
         let RunCompletion { end, mut usage } = completion;
         usage.failed_runs = u64::from(end.is_failure());
         self.approvals.withdraw(&active.address()).await;
         self.questions.withdraw(&active.address()).await;
+        // Its error is kept.
+        let _ = outbox.wait_for_write().await;
+        if self.is_store_lost(active, &outbox)
+            && let Err(error) = self.wait_for_store(state, active, &mut outbox).await
+        {
+            return self.give_up(active, &error);
+        }
         let mut last = outbox.close("the run ended before this call did").await;
         let unused = state.asker.take_unused_questions(&active.run).into_iter();
         last.extend(

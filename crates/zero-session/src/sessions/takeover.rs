@@ -19,15 +19,18 @@ use crate::message::{MessageRole, ModelMessage, share_messages};
 use crate::model::ThinkingEffort;
 use crate::open_question::QuestionScope;
 use crate::output_schema::OutputSchema;
-use crate::sessions::interrupted_runs::{closing_events, read_run_events};
+use crate::sessions::interrupted_runs::closing_events;
 use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::parked_runs::find_fallback;
+use crate::sessions::run_events::read_run_events;
 use crate::sessions::session_state::{QueuedPrompt, ResumedRun, SessionState, wait_until_finished};
 use crate::sessions::transcript_recovery::missing_messages;
 use crate::sessions::{
     Prompt, PromptAuthority, PromptPrecedence, SessionError, SessionManagerInner, SlashHandling,
 };
-use crate::store::{ClaimEpoch, RunFolders, RunOptions, RunRecord, SessionRecord, StoreError};
+use crate::store::{
+    ClaimEpoch, ClaimOutcome, RunFolders, RunOptions, RunRecord, SessionRecord, StoreError,
+};
 use crate::turn::transcript_repair::tool_calls;
 use crate::turn::{ResumePoint, ResumedWait};
 
@@ -43,9 +46,36 @@ const HANDOVER_TIMEOUT: Duration = Duration::from_secs(5);
 const TAKEOVERS_MAX: usize = 3;
 /// Topic of the notice that a run goes on elsewhere.
 pub(super) const TOPIC: &str = "takeover";
+/// Topic of the notice that a run has waited for the database. It ends no process, so it is not counted.
+const OUTAGE_TOPIC: &str = "store_outage";
 /// Asks for the rest of a reply that was cut off.
 pub(super) const CONTINUE: &str = "[The gateway that received this reply was lost, so the reply ends where it was cut off. \
     Continue exactly there. Do not repeat what you have written.]";
+
+/// Why a run goes on from its ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ContinuationReason {
+    /// Its process is gone.
+    ProcessLost,
+    /// Its process could not reach the store.
+    StoreLost,
+}
+
+impl ContinuationReason {
+    /// The notice in the ledger.
+    fn notice(self) -> EventKind {
+        let (topic, text) = match self {
+            Self::ProcessLost => (
+                TOPIC,
+                "the gateway that executed this run is gone; the run continues on another one",
+            ),
+            Self::StoreLost => {
+                (OUTAGE_TOPIC, "the database could not be reached for a while; the run continues")
+            }
+        };
+        EventKind::Notice { topic: topic.to_owned(), text: text.to_owned() }
+    }
+}
 
 /// How an unfinished run goes on.
 #[derive(Debug, PartialEq)]
@@ -79,6 +109,12 @@ impl SessionManagerInner {
             }
             let store = &self.config.store;
             let claim = self.take_claim(&state.recorder).await?;
+            // If this process has failed at that before, nothing that it sent may be stored any more.
+            let node = self.config.nodes.local_name();
+            let claim = match state.recorder.claim(node, Some(claim)).await? {
+                ClaimOutcome::Claimed(claim) => claim,
+                ClaimOutcome::Held(_) => return Ok(()),
+            };
             if !store.open_questions(QuestionScope::Session(session)).await?.is_empty() {
                 return Ok(store.release_claim(session, claim).await?);
             }
@@ -103,27 +139,29 @@ impl SessionManagerInner {
         let record = record.ok_or_else(|| StoreError::NoSession(session.to_string()))?;
         for run in runs {
             if !self.is_being_answered(&run.address()) {
-                self.continue_run(state, claim, &record, &run).await?;
+                let reason = ContinuationReason::ProcessLost;
+                self.continue_run(state, claim, &record, &run, reason).await?;
             }
         }
         Ok(())
     }
 
-    async fn continue_run(
+    pub(super) async fn continue_run(
         self: &Arc<Self>,
         state: &Arc<SessionState>,
         claim: ClaimEpoch,
         record: &SessionRecord,
         run: &RunRecord,
+        reason: ContinuationReason,
     ) -> Result<(), SessionError> {
         let (store, recorder) = (&self.config.store, &state.recorder);
         let read = async {
             let events = read_run_events(&**store, &run.session, &run.id).await?;
             let messages = store.transcript(&run.session, None).await?.messages;
-            Ok::<_, SessionError>((events, messages))
+            Ok::<_, StoreError>((events, messages))
         };
         let (events, mut messages) = match read.await {
-            Err(SessionError::Store(StoreError::Damaged { .. })) => (Vec::new(), Vec::new()),
+            Err(StoreError::Damaged { .. }) => (Vec::new(), Vec::new()),
             read => read?,
         };
         let (mut closing, usage) = closing_events(&events);
@@ -145,10 +183,7 @@ impl SessionManagerInner {
         let mended = async {
             recorder.adopt_run(&run.id, self.config.nodes.local_name()).await?;
             let mut kinds = closing;
-            let text =
-                "the gateway that executed this run is gone; the run continues on another one"
-                    .to_owned();
-            kinds.push(EventKind::Notice { topic: TOPIC.to_owned(), text });
+            kinds.push(reason.notice());
             let entries = kinds.into_iter().map(|kind| new_event(Some(&run.id), kind)).collect();
             recorder.write_durable(entries).await?;
             messages.clear();
@@ -175,9 +210,15 @@ impl SessionManagerInner {
             },
             earlier: Vec::new(),
         });
-        let presence = state.enqueue(QueuedPrompt { prompt, active, resumed });
+        let job = QueuedPrompt { prompt, active, resumed };
+        let presence = match reason {
+            ContinuationReason::ProcessLost => state.enqueue(job),
+            ContinuationReason::StoreLost => state.enqueue_first(job),
+        };
         self.ensure_worker(state, presence);
-        if let Some(cluster) = self.config.nodes.cluster() {
+        if reason == ContinuationReason::ProcessLost
+            && let Some(cluster) = self.config.nodes.cluster()
+        {
             cluster.count_takeover();
         }
         Ok(())
@@ -201,6 +242,23 @@ impl SessionManagerInner {
         for QueuedPrompt { active, .. } in queued {
             self.release_parked_run(state, &active).await;
         }
+    }
+
+    /// Stops runs that other processes have continued while this one had no lease.
+    async fn stop_lost_runs(&self, cluster: &ClusterNode) -> Result<(), StoreError> {
+        // Before the store is asked: it does not know a run that begins after its answer.
+        let mut active: Vec<_> = self.lock_active_runs().values().cloned().collect();
+        active.retain(|active| {
+            let state = self.existing_state(&active.session);
+            state.is_some_and(|state| state.recorder.executes(&active.run))
+        });
+        let held = cluster.leases().held_claims(self.config.nodes.local_name()).await?;
+        for active in active {
+            if !held.iter().any(|(session, _)| *session == active.session) {
+                active.stop(RunOutcome::Interrupted);
+            }
+        }
+        Ok(())
     }
 
     async fn find_abandoned(
@@ -273,19 +331,17 @@ async fn monitor(inner: Weak<SessionManagerInner>) {
         if strong.closing.is_cancelled() {
             return;
         }
-        if confirmed.has_changed().unwrap_or(false) {
-            let held = confirmed.borrow_and_update().clone();
-            let active: Vec<_> = strong.lock_active_runs().values().cloned().collect();
-            for active in active {
-                if held.as_ref().is_some_and(|held| !held.contains_key(&active.session)) {
-                    active.stop(RunOutcome::Interrupted);
+        if let Some(cluster) = strong.config.nodes.cluster() {
+            if confirmed.has_changed().unwrap_or(false) {
+                confirmed.mark_unchanged();
+                if let Err(error) = strong.stop_lost_runs(cluster).await {
+                    tracing::warn!(%error, "which runs go on elsewhere is not known");
+                    confirmed.mark_changed();
                 }
             }
-        }
-        if let Some(cluster) = strong.config.nodes.cluster()
-            && let Err(error) = strong.find_abandoned(cluster, &mut seen).await
-        {
-            tracing::warn!(%error, "sessions of dead gateways cannot be found");
+            if let Err(error) = strong.find_abandoned(cluster, &mut seen).await {
+                tracing::warn!(%error, "sessions of dead gateways cannot be found");
+            }
         }
         // Not all at the same time.
         let pause = sleep(INTERVAL.mul_f64(0.75 + 0.5 * fastrand::f64()));

@@ -152,7 +152,7 @@ fn serve_connection(
 }
 
 /// What a prompt with `script:` wants of this answer. Each of the following lines is a step:
-/// `say WORDS`, `think WORDS`, `call TOOL JSON`, `stop REASON`, `hang`, `fail STATUS JSON`, or
+/// `say WORDS`, `think WORDS`, `call TOOL JSON`, `stop REASON`, `wait MS`, `hang`, `fail STATUS JSON`, or
 /// `limit MODEL`, which refuses requests to that model; a line
 /// `turn` begins what is said after the tools have answered.
 fn find_script(request: &Value) -> Option<Vec<String>> {
@@ -184,6 +184,7 @@ fn play_script(request: &Value, steps: &[String], to: &mut TcpStream) -> std::io
                 (calls, reason) = (calls + 1, "tool_calls");
             }
             "stop" => reason = rest,
+            "wait" => std::thread::sleep(Duration::from_millis(rest.parse().unwrap_or(0))),
             "hang" => return Ok(true),
             "limit" => {}
             _ => panic!("a script cannot have `{step}`"),

@@ -8,8 +8,8 @@ use super::fixture::{ScriptedToolBackend, SessionTestBed, run_id};
 use super::mem_store::MemStore;
 use crate::event::{EventKind, PromptAttachment, RunOutcome};
 use crate::key::{SessionAddress, SessionKey};
-use crate::sessions::interrupted_runs::read_run_events;
 use crate::sessions::ledger_recorder::new_event;
+use crate::sessions::run_events::read_run_events;
 use crate::sessions::{
     OpenSessionOptions, Prompt, PruneMode, PruneReport, RetentionRules, SessionError, SessionLimits,
 };

@@ -11,13 +11,16 @@ use super::{
 use zero_session::event::{RunOutcome, TokenUsage};
 use zero_session::message::ModelMessage;
 use zero_session::store::{
-    BeginRunOutcome, ClaimOutcome, LedgerReadLimit, NewRun, SessionClaim, Store, StoreError,
-    TranscriptStart,
+    BeginRunOutcome, ClaimEpoch, ClaimOutcome, LedgerReadLimit, NewRun, SessionClaim, Store,
+    StoreError, TranscriptStart,
 };
 
 pub(super) const CHECKS: &[StoreConformanceCheck] = &[
     ("one process runs in a session", |store| Box::pin(session_is_held_by_one_process(store))),
     ("a session raced for is claimed once", |store| Box::pin(concurrent_begin_claims_once(store))),
+    ("a claim that is renewed refuses earlier writes", |store| {
+        Box::pin(renewed_claim_refuses_earlier_writes(store))
+    }),
     ("a process that was replaced cannot write", |store| {
         Box::pin(replaced_process_cannot_write(store))
     }),
@@ -67,6 +70,21 @@ async fn concurrent_begin_claims_once(store: Arc<dyn Store>) {
     let is_started = |begun: &&BeginRunOutcome| matches!(begun, BeginRunOutcome::Started { .. });
     assert_eq!(begun.iter().filter(is_started).count(), 1);
     assert_eq!(store.unfinished_runs(Some(&id)).await.unwrap().len(), 1);
+}
+
+async fn renewed_claim_refuses_earlier_writes(store: Arc<dyn Store>) {
+    let id = create_session(&store, "a").await.id;
+    let BeginRunOutcome::Started { claim: old, .. } =
+        store.begin_run(run_of("x", "r1", &id)).await.unwrap()
+    else {
+        panic!("it is free")
+    };
+    let renewed = ClaimOutcome::Claimed(ClaimEpoch(old.0 + 1));
+    assert_eq!(store.claim(&id, "x", Some(old)).await.unwrap(), renewed);
+    assert_eq!(store.claim(&id, "x", Some(old)).await.unwrap(), renewed, "once for each number");
+    let late = store.append(&id, Some(old), vec![text_event("late")]).await;
+    assert_eq!(late.unwrap_err(), StoreError::ClaimLost(id.to_string()));
+    store.append(&id, Some(ClaimEpoch(old.0 + 1)), vec![text_event("in time")]).await.unwrap();
 }
 
 async fn replaced_process_cannot_write(store: Arc<dyn Store>) {
