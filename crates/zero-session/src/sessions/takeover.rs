@@ -79,7 +79,9 @@ impl SessionManagerInner {
             }
             let store = &self.config.store;
             let claim = self.take_claim(&state.recorder).await?;
-            if !store.open_questions(QuestionScope::Session(session)).await?.is_empty() {
+            if !store.open_questions(QuestionScope::Session(session)).await?.is_empty()
+                || self.question_of_subagent(session).await?.is_some()
+            {
                 return Ok(store.release_claim(session, claim).await?);
             }
             let unfinished = store.unfinished_runs(Some(session)).await?;

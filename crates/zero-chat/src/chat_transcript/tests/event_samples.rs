@@ -148,6 +148,7 @@ pub(super) fn approval_requested(call: &str) -> Event {
         options: vec![],
         cwd: "/w".to_owned(),
         expires_ms: 0,
+        subagent: None,
     }))
 }
 
@@ -163,6 +164,7 @@ fn question_asked(message: &str) -> Event {
         message: message.to_owned(),
         schema: None,
         url: None,
+        subagent: None,
     }))
 }
 
