@@ -49,7 +49,7 @@ impl SubagentTools {
             return Err(ToolError::failed(ErrorReason::QueueFull, text));
         }
         let isolation = SubagentIsolation::from_worktree(worktree);
-        let request = SubagentRequest { session, name, call, mode, isolation };
+        let request = SubagentRequest { session, name, call, mode, isolation, is_continued: false };
         let opened = parent.open_subagent(request).await;
         let tools = opened.map_err(|error| failed(&error.to_string()))?;
         let cwd = worktree.then(|| tools.folder()).flatten();

@@ -565,8 +565,39 @@ pub enum ApprovalSubject {
     /// Whether the call's command, which runs, may connect to a host that nobody judged. Only a user
     /// answers this: whoever approves calls without asking does not approve it.
     Connection,
-    /// Whether a call of a sub-agent may run. The question ends with the sub-agent, which cannot be parked.
+    /// Whether a call of a sub-agent may run.
     SubagentCall,
+}
+
+/// Which sub-agent asks a question, and for which of its calls.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QuestionOrigin {
+    /// The sub-agents from the one that the session itself started to the one that asks.
+    pub path: Vec<SubagentStep>,
+    /// The call of the last one that waits for the answer; empty if the question is not about a call.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub call: String,
+}
+
+/// A sub-agent in the path to the one that asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SubagentStep {
+    /// The call of its parent that started it.
+    pub task: String,
+    /// Id of its session.
+    pub session: String,
+}
+
+impl QuestionOrigin {
+    /// Whether this session asks, or a sub-agent below it.
+    pub fn passes(&self, session: &str) -> bool {
+        self.path.iter().any(|step| step.session == session)
+    }
+
+    /// Id of the session of the sub-agent that asks.
+    pub fn session(&self) -> &str {
+        self.path.last().map_or("", |step| &step.session)
+    }
 }
 
 impl ApprovalSubject {
@@ -612,6 +643,9 @@ pub struct ApprovalRequest {
     pub cwd: String,
     /// When the request expires, in milliseconds since the Unix epoch.
     pub expires_ms: i64,
+    /// The sub-agent that asks; `call` is then the call that started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subagent: Option<Box<QuestionOrigin>>,
 }
 
 /// One effect of a call: a file, command or host that it would use.
@@ -674,6 +708,9 @@ pub struct UserQuestion {
     /// A web page to open instead of a form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// The sub-agent that asks, if it asks itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subagent: Option<Box<QuestionOrigin>>,
 }
 
 /// One part of a tool's result.

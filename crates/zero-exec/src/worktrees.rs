@@ -165,6 +165,7 @@ impl WorktreeStore {
             settings,
             is_kept: false,
             is_done: false,
+            is_waiting: false,
         };
         if !is_within(&record.tree, &within) {
             return Err(WorktreeError::NotCommitted { folder: folder.to_owned() });
@@ -270,8 +271,24 @@ impl SubagentWorktree {
 
     /// Whether it is kept for what is not in its branch, and how long it still is.
     pub fn kept_for(&self) -> Option<Duration> {
+        self.record.is_kept.then(|| self.time_left()).flatten()
+    }
+
+    /// Whether its sub-agent waits for an answer, and how long it is kept for that.
+    pub fn waits_for(&self) -> Option<Duration> {
+        self.record.is_waiting.then(|| self.time_left()).flatten()
+    }
+
+    fn time_left(&self) -> Option<Duration> {
         let age = self.folder().ok()?.age(worktree_record::FILE).ok()?;
-        self.record.is_kept.then(|| KEPT_AGE_MAX.saturating_sub(age))
+        Some(KEPT_AGE_MAX.saturating_sub(age))
+    }
+
+    /// Notes whether its sub-agent waits for an answer. While it does, the next process leaves the worktree as it
+    /// is, so that the sub-agent can go on there.
+    pub fn set_waiting(&mut self, is_waiting: bool) -> Result<(), WorktreeError> {
+        self.record.is_waiting = is_waiting;
+        self.record.write(&self.folder()?)
     }
 
     /// Removes it with everything that is not in its branch.
@@ -297,6 +314,7 @@ impl SubagentWorktree {
         }
         let (report, is_kept) = self.store_changes(&id).map_err(kept)?;
         (self.record.is_kept, self.record.is_done) = (is_kept, !is_kept);
+        self.record.is_waiting = false;
         // The record first: the remains of a worktree that is being removed are not its changes.
         self.record.write(&self.folder()?)?;
         if !is_kept {

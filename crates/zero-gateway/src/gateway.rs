@@ -43,6 +43,12 @@ impl Gateway {
         self.inner.shut_down(grace).await;
     }
 
+    /// Parks the runs that are at work as soon as they only wait for the user. Returns when each has been parked
+    /// or has ended.
+    pub async fn park_runs(&self) {
+        self.inner.sessions.park_runs().await;
+    }
+
     /// The store of its sessions, for the program that runs it.
     pub fn store(&self) -> Arc<dyn Store> {
         Arc::clone(self.inner.sessions.store())

@@ -7,6 +7,7 @@
 
 use serde_json::{Map, Value};
 use zero_core::CallId;
+use zero_core::event::QuestionOrigin;
 use zero_core::sanitize::{escape_line, escape_lines};
 
 use crate::tool::BoxFuture;
@@ -105,6 +106,15 @@ pub trait Elicitor: Send + Sync {
 
     /// Asks. May take as long as the user needs; the asker can give up meanwhile.
     fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer>;
+
+    /// Asks what a sub-agent itself wants to know.
+    fn elicit_for_subagent<'a>(
+        &'a self,
+        elicitation: &'a Elicitation,
+        _origin: QuestionOrigin,
+    ) -> BoxFuture<'a, ElicitationAnswer> {
+        self.elicit(elicitation)
+    }
 }
 
 #[cfg(test)]

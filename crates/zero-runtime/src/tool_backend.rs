@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use zero_core::event::QuestionOrigin;
 use zero_core::{
     CallId, CallProgress, ErrorReason, FileLocation, RiskLevel, SecretMask, SessionId, ToolCall,
     ToolCategory, ToolError, ToolKind, ToolOutcome,
@@ -197,6 +198,8 @@ pub struct SubagentRequest {
     pub mode: Option<PermissionMode>,
     /// Where it works.
     pub isolation: SubagentIsolation,
+    /// Whether it waited for an answer and goes on.
+    pub is_continued: bool,
 }
 
 /// Where a sub-agent works.
@@ -452,6 +455,16 @@ pub trait CallApprover: Send + Sync {
         question: &'a ApprovalQuestion,
     ) -> BoxFuture<'a, ApprovalReply> {
         Box::pin(async move { self.ask(call, question).await.into() })
+    }
+
+    /// Asks on behalf of a call of a sub-agent; `call` is the one that started it, or the sub-agent above it.
+    fn ask_for_subagent<'a>(
+        &'a self,
+        call: &'a str,
+        question: &'a ApprovalQuestion,
+        _origin: QuestionOrigin,
+    ) -> BoxFuture<'a, ApprovalReply> {
+        self.ask_for_reply(call, question)
     }
 
     /// Whether it can show the user what a tried command changed, and ask about it.

@@ -88,6 +88,7 @@ fn request(number: usize) -> ApprovalRequest {
         }],
         cwd: "/home/me/project".to_owned(),
         expires_ms: 0,
+        subagent: None,
     }
 }
 

@@ -9,6 +9,7 @@ mod interaction_broker;
 mod interaction_queue;
 mod stored_grants;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -17,7 +18,7 @@ use zero_core::{RunId, SessionId};
 use zero_runtime::ApprovalAnswer;
 
 pub(crate) use self::interaction_broker::{
-    EarlierQuestion, InteractionBroker, ParkedAnswer, RequestingRun,
+    EarlierQuestion, InteractionBroker, ParkableRun, ParkedAnswer, RequestingRun,
 };
 use self::interaction_queue::{InteractionOutcome, InteractionQueue, InteractionRequest};
 pub use self::stored_grants::StoredGrants;
@@ -106,9 +107,15 @@ impl ApprovalQueue {
         self.waiting.ask(asking).await
     }
 
-    /// Forgets the requests of a run, which stay open in the store; false if one is being answered.
-    pub(crate) fn park(&self, run: &RunAddress) -> bool {
-        self.waiting.park(run)
+    /// Forgets the requests and questions of a run, which stay open in the store; false if one is being
+    /// answered, or the answer to one of these ids has not arrived yet.
+    pub(crate) fn park(
+        &self,
+        questions: &QuestionQueue,
+        run: &RunAddress,
+        waiting: &HashSet<String>,
+    ) -> bool {
+        interaction_queue::park(&self.waiting, &questions.waiting, run, waiting)
     }
 
     /// Withdraws the requests of a run and waits until that is recorded.
@@ -204,11 +211,6 @@ impl QuestionQueue {
         let id = question.id.clone();
         let asking = InteractionRequest { id, shown, recorder, run, cancelled, request: question };
         self.waiting.ask(asking).await
-    }
-
-    /// Forgets the questions of a run, which stay open in the store; false if one is being answered.
-    pub(crate) fn park(&self, run: &RunAddress) -> bool {
-        self.waiting.park(run)
     }
 
     /// Withdraws the questions of a run and waits until that is recorded.

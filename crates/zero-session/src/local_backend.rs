@@ -44,7 +44,7 @@ use zero_runtime::{
 use zero_sandbox::{FileType, FinalLinkMode, Workspace};
 
 use self::subagent_tools::{
-    SubagentApprover, SubagentElicitor, Worktree, WorktreeProvider, WorktreeTools,
+    SubagentApprover, SubagentElicitor, WaitingWorktree, Worktree, WorktreeProvider, WorktreeTools,
 };
 
 /// Name of the user's instruction file in their settings folder.
@@ -283,12 +283,13 @@ impl LocalToolBackend {
     }
 
     async fn open_for_subagent(&self, request: SubagentRequest) -> Result<Self, ToolBackendError> {
-        let SubagentRequest { session, name, call, mode, isolation } = request;
+        let SubagentRequest { session, name, call, mode, isolation, is_continued } = request;
         let worktree = match (isolation, &self.worktrees) {
             (SubagentIsolation::Shared, _) => None,
-            (SubagentIsolation::Worktree, Some(worktrees)) => {
-                Some(worktrees.open(&session, &name).await?)
-            }
+            (SubagentIsolation::Worktree, Some(worktrees)) => Some(match is_continued {
+                true => worktrees.reopen(&session).await?,
+                false => worktrees.open(&session, &name).await?,
+            }),
             (SubagentIsolation::Worktree, None) => {
                 return Err(ToolBackendError::Workspace(
                     "no worktree can be made here: this is a dry run, or the sub-agent that asks for it has one itself; leave out `isolation`"
@@ -311,11 +312,23 @@ impl LocalToolBackend {
                     None,
                 ),
             };
+        let waiting = worktree.clone().map(WaitingWorktree::new);
         let elicitor = self.elicitor.clone().map(|parent| {
-            Arc::new(SubagentElicitor { parent, name: name.clone() }) as Arc<dyn Elicitor>
+            Arc::new(SubagentElicitor {
+                parent,
+                call: call.clone(),
+                session: session.clone(),
+                name: name.clone(),
+                worktree: waiting.clone(),
+            }) as Arc<dyn Elicitor>
         });
-        let approver =
-            Arc::new(SubagentApprover { parent: Arc::clone(&self.approver), call, name });
+        let approver = Arc::new(SubagentApprover {
+            parent: Arc::clone(&self.approver),
+            call,
+            session: session.clone(),
+            name,
+            worktree: waiting,
+        });
         let tools = Self::new(LocalToolBackendConfig {
             host,
             session,

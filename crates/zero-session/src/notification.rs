@@ -315,6 +315,7 @@ mod tests {
                 message: "hunter2-planted".to_owned(),
                 schema: None,
                 url: None,
+                subagent: None,
             })
         };
         let link = |event: &EventKind, console| {
@@ -338,6 +339,7 @@ mod tests {
             message: secret.to_owned(),
             schema: None,
             url: None,
+            subagent: None,
         });
         assert_eq!(kind(&question), Some(NotificationKind::Question));
         assert_eq!(kind(&ended(RunOutcome::Completed, 60)), Some(NotificationKind::End));

@@ -3,9 +3,10 @@
 //! They are derived from the ledger, in the transactions that write it: a question is open from its
 //! own entry until the entry of its answer, or of the end of its run. Only questions that can be
 //! asked again after a restart are kept: whether a call may run that has not begun, what the agent
-//! asks itself, and whether a run may continue. A question of a command that runs ends with it.
+//! asks itself, and whether a run may continue. A question of a command that runs ends with it. A question of
+//! a sub-agent is one of the run that the user started, and names the sub-agent.
 
-use zero_core::event::{ApprovalRequest, ApprovalSubject, UserQuestion};
+use zero_core::event::{ApprovalRequest, ApprovalSubject, QuestionOrigin, UserQuestion};
 use zero_core::{RunId, SessionId};
 use zero_runtime::AGENT_ORIGIN;
 
@@ -84,10 +85,17 @@ impl QuestionContent {
     /// The question in an entry, if it is one that outlives its process.
     pub fn from_event(kind: &EventKind) -> Option<Self> {
         match kind {
-            EventKind::ApprovalRequested(request) if request.subject == ApprovalSubject::Call => {
-                Some(Self::Approval(request.clone()))
+            EventKind::ApprovalRequested(request) => {
+                let is_kept = match request.subject {
+                    ApprovalSubject::Call => true,
+                    ApprovalSubject::SubagentCall => request.subagent.is_some(),
+                    ApprovalSubject::Connection => false,
+                };
+                is_kept.then(|| Self::Approval(request.clone()))
             }
-            EventKind::QuestionAsked(question) if question.origin == AGENT_ORIGIN => {
+            EventKind::QuestionAsked(question)
+                if question.origin == AGENT_ORIGIN || question.subagent.is_some() =>
+            {
                 Some(Self::Form(question.clone()))
             }
             _ => None,
@@ -100,6 +108,40 @@ impl QuestionContent {
             Self::Approval(request) => &request.id,
             Self::Form(question) => &question.id,
         }
+    }
+
+    /// The sub-agent that asks.
+    pub fn origin(&self) -> Option<&QuestionOrigin> {
+        match self {
+            Self::Approval(request) => request.subagent.as_deref(),
+            Self::Form(question) => question.subagent.as_deref(),
+        }
+    }
+
+    /// The call of the session that waits for the answer: the one that it is about, or the one that started
+    /// the sub-agent that asks. Empty or `None` if it is about no call.
+    pub(crate) fn waiting_call(&self) -> Option<&str> {
+        match (self, self.origin().and_then(|origin| origin.path.first())) {
+            (_, Some(step)) => Some(&step.task),
+            (Self::Approval(request), None) => Some(&request.call),
+            (Self::Form(_), None) => None,
+        }
+    }
+
+    /// The question as the session of this sub-agent would have it, if it or one below it asks.
+    pub(crate) fn seen_from(&self, session: &str) -> Option<Self> {
+        let origin = self.origin()?;
+        let at = origin.path.iter().position(|step| step.session == session)?;
+        let below = origin.path.get(at.saturating_add(1)..).unwrap_or_default().to_vec();
+        let call = below.first().map_or(&origin.call, |step| &step.task).clone();
+        let below = QuestionOrigin { path: below, call: origin.call.clone() };
+        let subagent = (!below.path.is_empty()).then(|| Box::new(below));
+        Some(match self {
+            Self::Approval(request) => {
+                Self::Approval(ApprovalRequest { call, subagent, ..request.clone() })
+            }
+            Self::Form(question) => Self::Form(UserQuestion { subagent, ..question.clone() }),
+        })
     }
 
     /// The entry that says that an answer is no longer needed.

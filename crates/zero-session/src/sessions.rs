@@ -461,6 +461,12 @@ impl SessionManager {
             if parked.contains(&run.session) || nodes.is_alive(&run.node).await {
                 continue;
             }
+            // A sub-agent waits with the run that the user started.
+            match inner.question_of_subagent(&run.session).await {
+                Ok(None) | Err(SessionError::Store(StoreError::Damaged { .. })) => {}
+                Ok(Some(_)) => continue,
+                Err(error) => return Err(error),
+            }
             match inner.claim_session(&inner.new_recorder(&run.session)).await {
                 // A process that started at the same time ends them.
                 Ok(_) | Err(SessionError::Busy(_) | SessionError::Elsewhere { .. }) => {}
@@ -922,6 +928,16 @@ impl SessionManager {
                 bus: cluster.bus().map(|bus| bus.status()),
                 connections: cluster.sessions().connections(),
             }),
+        }
+    }
+
+    /// Parks the runs that are at work as soon as they only wait for the user. Returns when each has been parked
+    /// or has ended.
+    pub async fn park_runs(&self) {
+        let active: Vec<Arc<ActiveRun>> = self.inner.lock_active_runs().values().cloned().collect();
+        active.iter().for_each(|active| active.request_park());
+        for active in active {
+            active.done.cancelled().await;
         }
     }
 

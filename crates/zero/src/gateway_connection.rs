@@ -232,6 +232,17 @@ impl CliGatewayConnection {
         self.embedded.as_ref().map(Gateway::store)
     }
 
+    /// Parks runs of a gateway in this process as soon as they only wait for the user. The future ends when each
+    /// has been parked or has ended, at once if the gateway is elsewhere.
+    pub(crate) fn park_runs(&self) -> impl Future<Output = ()> + use<> {
+        let gateway = self.embedded.clone();
+        async move {
+            if let Some(gateway) = gateway {
+                gateway.park_runs().await;
+            }
+        }
+    }
+
     /// Closes the connection; a gateway in this process gets a grace period.
     pub(crate) async fn close(self) {
         self.close_within(SHUTDOWN_GRACE).await;

@@ -66,6 +66,19 @@ pub(crate) struct SubagentWorktrees {
 }
 
 impl SubagentWorktrees {
+    /// Takes over the worktree of a sub-agent that waited for an answer.
+    fn resume(&self, session: &str) -> anyhow::Result<(SubagentWorktree, Arc<ToolHost>)> {
+        let commands = self.app.command_settings(&self.settings, self.workspace.cwd());
+        let store = self.app.worktree_store(&self.workspace, commands)?;
+        let worktree = store.take_over(session)?;
+        // If it does not wait, an earlier process has made the branch, or is about to.
+        let worktree = worktree.filter(|worktree| worktree.waits_for().is_some()).context(
+            "the worktree in which the sub-agent waited is gone; after 30 days, its changes are on a branch of the repository",
+        )?;
+        let host = self.build_host(&worktree)?;
+        Ok((worktree, host))
+    }
+
     fn make(&self, session: &str, name: &str) -> anyhow::Result<(SubagentWorktree, Arc<ToolHost>)> {
         let commands = self.app.command_settings(&self.settings, self.workspace.cwd());
         let store = self.app.worktree_store(&self.workspace, commands)?;
@@ -140,34 +153,49 @@ impl WorktreeProvider for SharedWorktrees {
         session: &SessionId,
         name: &str,
     ) -> BoxFuture<'_, Result<WorktreeTools, ToolBackendError>> {
-        let (worktrees, session) = (Arc::clone(&self.0), session.to_string());
+        let (maker, session) = (Arc::clone(&self.0), session.to_string());
         let name = name.to_owned();
-        Box::pin(async move {
-            let maker = Arc::clone(&worktrees);
-            let making = tokio::task::spawn_blocking(move || maker.make(&session, &name));
-            let made = making.await.map_err(anyhow::Error::from).flatten();
-            let (worktree, host) = made.map_err(|error| {
-                let why = describe_error(&error);
-                ToolBackendError::Workspace(format!("no worktree could be made: {why}"))
-            })?;
-            let elicitor = Arc::clone(&worktrees.elicitor);
-            let (app, settings) = (&worktrees.app, &worktrees.settings);
-            let outside = Arc::new(app.external_tools_with(&host, settings, &[], Some(elicitor)));
-            outside.register_known();
-            outside.start_unknown();
-            let worktree = HostedWorktree {
-                worktree: Mutex::new(Some(worktree)),
-                outside: Arc::clone(&outside),
-            };
-            Ok(WorktreeTools { host, keep: Box::new(outside), worktree: Arc::new(worktree) })
-        })
+        Box::pin(self.host("made", move || maker.make(&session, &name)))
+    }
+
+    fn reopen(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'_, Result<WorktreeTools, ToolBackendError>> {
+        let (maker, session) = (Arc::clone(&self.0), session.to_string());
+        Box::pin(self.host("opened again", move || maker.resume(&session)))
+    }
+}
+
+impl SharedWorktrees {
+    async fn host(
+        &self,
+        verb: &'static str,
+        make: impl FnOnce() -> anyhow::Result<(SubagentWorktree, Arc<ToolHost>)> + Send + 'static,
+    ) -> Result<WorktreeTools, ToolBackendError> {
+        let worktrees = &self.0;
+        let made = tokio::task::spawn_blocking(make).await;
+        let (worktree, host) = made.map_err(anyhow::Error::from).flatten().map_err(|error| {
+            let why = describe_error(&error);
+            ToolBackendError::Workspace(format!("no worktree could be {verb}: {why}"))
+        })?;
+        let elicitor = Arc::clone(&worktrees.elicitor);
+        let (app, settings) = (&worktrees.app, &worktrees.settings);
+        let outside = Arc::new(app.external_tools_with(&host, settings, &[], Some(elicitor)));
+        outside.register_known();
+        outside.start_unknown();
+        let worktree = HostedWorktree {
+            worktree: Arc::new(Mutex::new(Some(worktree))),
+            outside: Arc::clone(&outside),
+        };
+        Ok(WorktreeTools { host, keep: Box::new(outside), worktree: Arc::new(worktree) })
     }
 }
 
 /// A worktree, and the servers that work in it.
 struct HostedWorktree {
     /// Taken when it is closed.
-    worktree: Mutex<Option<SubagentWorktree>>,
+    worktree: Arc<Mutex<Option<SubagentWorktree>>>,
     outside: Arc<ExternalTools>,
 }
 
@@ -182,6 +210,18 @@ impl Worktree for HostedWorktree {
             let closed = closed.and_then(|closed| Ok(closed?));
             closed.map_err(|error| ToolBackendError::Workspace(describe_error(&error)))
         })
+    }
+
+    fn set_waiting(&self, waits: bool) -> BoxFuture<'_, ()> {
+        let worktree = Arc::clone(&self.worktree);
+        let set = move || {
+            let mut worktree = worktree.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(worktree) = worktree.as_mut() else { return };
+            if let Err(error) = worktree.set_waiting(waits) {
+                tracing::warn!(%error, "a worktree does not outlive this process while its sub-agent waits");
+            }
+        };
+        Box::pin(async move { drop(tokio::task::spawn_blocking(set).await) })
     }
 }
 
@@ -202,6 +242,10 @@ pub(crate) fn finish_leftovers(store: &WorktreeStore, most: usize) -> Vec<String
 pub(crate) fn finish_leftover(store: &WorktreeStore, session: &str) -> Option<String> {
     let line = match store.take_over(session) {
         Ok(None) => return None,
+        // Its sub-agent goes on there, as long as an answer may come.
+        Ok(Some(worktree)) if worktree.waits_for().is_some_and(|left| !left.is_zero()) => {
+            return None;
+        }
         Ok(Some(worktree)) => match worktree.kept_for() {
             Some(left) if left.is_zero() => {
                 let branch = worktree.branch().to_owned();

@@ -683,6 +683,7 @@ mod tests {
             options: Vec::new(),
             cwd: "/w".to_owned(),
             expires_ms: 0,
+            subagent: None,
         };
         use EffectOrigin::{Call, Configuration};
         for (subject, kind, verdict, origin, expected) in [

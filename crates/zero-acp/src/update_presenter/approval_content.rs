@@ -179,6 +179,7 @@ mod tests {
             options: vec![],
             cwd: "/w".to_owned(),
             expires_ms: 0,
+            subagent: None,
         }
     }
 

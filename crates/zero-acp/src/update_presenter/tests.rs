@@ -118,6 +118,7 @@ fn request(call: &str, commands: &[&str]) -> ApprovalRequest {
         options: vec![ApprovalOption { id: "allow_once".to_owned(), name: "Allow".to_owned() }],
         cwd: "/w".to_owned(),
         expires_ms: 0,
+        subagent: None,
     }
 }
 

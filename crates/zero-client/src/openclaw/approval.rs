@@ -47,5 +47,6 @@ pub(super) fn parse_approval(id: &str, request: &Value, expires_ms: i64) -> Appr
         options,
         cwd: word("cwd").unwrap_or_default().to_owned(),
         expires_ms,
+        subagent: None,
     }
 }

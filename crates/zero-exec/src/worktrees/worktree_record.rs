@@ -38,6 +38,9 @@ pub(super) struct WorktreeRecord {
     /// Whether its branch exists, or nothing was changed, and only its removal is left.
     #[serde(default)]
     pub(super) is_done: bool,
+    /// Whether the sub-agent waits for an answer, so that a later process continues it.
+    #[serde(default)]
+    pub(super) is_waiting: bool,
 }
 
 impl WorktreeRecord {

@@ -304,7 +304,7 @@ mod tests {
 
     fn question(origin: &str, schema: Option<Value>) -> UserQuestion {
         let (id, message) = ("ask_1".to_owned(), "?".to_owned());
-        UserQuestion { id, origin: origin.to_owned(), message, schema, url: None }
+        UserQuestion { id, origin: origin.to_owned(), message, schema, url: None, subagent: None }
     }
 
     #[test]
@@ -392,6 +392,7 @@ mod tests {
             options: options.iter().map(option).collect(),
             cwd: "/w".to_owned(),
             expires_ms: 9,
+            subagent: None,
         }
     }
 

@@ -104,6 +104,7 @@ fn approval_requested() -> EventKind {
         options: vec![option("allow_once"), option("allow_always"), option("reject_once")],
         cwd: "/w".to_owned(),
         expires_ms: 99_000,
+        subagent: None,
     })
 }
 

@@ -35,6 +35,7 @@ pub fn approval_request(call: &str, question: &ApprovalQuestion) -> ApprovalRequ
             .collect(),
         cwd: question.workspace.display().to_string(),
         expires_ms: question_expiry_ms(),
+        subagent: None,
     }
 }
 

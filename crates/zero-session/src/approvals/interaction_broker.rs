@@ -1,16 +1,18 @@
 //! Asks the user on behalf of one session: approvals of its calls, and questions of its tools.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
-use zero_core::{RiskLevel, RunId};
+use tokio_util::sync::CancellationToken;
+use zero_core::event::QuestionOrigin;
+use zero_core::{RiskLevel, RunId, SessionId};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
     CallApprover, approval_request, new_question_id, question_expiry_ms,
 };
 use zero_runtime::{
-    AGENT_ORIGIN, ApprovalAnswer, ApprovalQuestion, Elicitation, ElicitationAnswer,
+    AGENT_ORIGIN, ApprovalAnswer, ApprovalQuestion, ApprovalReply, Elicitation, ElicitationAnswer,
     ElicitationMode, Elicitor, GrantRecord,
 };
 
@@ -68,6 +70,27 @@ impl EarlierQuestion {
         }
     }
 
+    fn content(&self) -> QuestionContent {
+        match self {
+            Self::Approval(request, _) => QuestionContent::Approval((**request).clone()),
+            Self::Form(question, _) => QuestionContent::Form(question.clone()),
+        }
+    }
+
+    fn origin(&self) -> Option<&QuestionOrigin> {
+        match self {
+            Self::Approval(request, _) => request.subagent.as_deref(),
+            Self::Form(question, _) => question.subagent.as_deref(),
+        }
+    }
+
+    fn is_answered(&self) -> bool {
+        match self {
+            Self::Approval(_, answer) => answer.is_some(),
+            Self::Form(_, answer) => answer.is_some(),
+        }
+    }
+
     /// Notes the answer, if this is the question and it has none.
     pub(crate) fn answer(&mut self, id: &str, parked_answer: &ParkedAnswer) -> bool {
         match (self, parked_answer) {
@@ -114,15 +137,68 @@ impl ParkedAnswer {
     }
 }
 
-/// What waits for the user, as far as a run can be parked meanwhile.
+/// What waits for the user, as far as a run can be parked meanwhile: questions of a run and of its
+/// sub-agents.
 #[derive(Default)]
 struct UserWaits {
-    /// Calls that wait for approval and have not begun.
-    calls: HashSet<String>,
-    /// Questions of the agent itself.
-    forms: usize,
+    /// The questions, by numbers of their own.
+    questions: HashMap<u64, QuestionWait>,
+    /// The runs of sub-agents, by their sessions.
+    subagents: HashMap<String, SubagentWait>,
+    next_number: u64,
     /// When the newest of them began to wait.
     since: Option<Instant>,
+}
+
+/// A question that waits.
+struct QuestionWait {
+    id: String,
+    /// The session that asks: that of a sub-agent, or the own one.
+    session: String,
+    /// The call of that session that has not begun and waits for approval; empty if the question is whether the
+    /// run may continue, `None` for a question of the agent itself.
+    call: Option<String>,
+}
+
+/// The run of a sub-agent, as far as its parent can be parked meanwhile.
+struct SubagentWait {
+    /// The session that started it, and its call.
+    parent: String,
+    task: String,
+    /// The calls that it waits for, if it waits for nothing else.
+    calls: Option<Vec<String>>,
+    run: ParkableRun,
+}
+
+/// How a run is parked with the one that started it.
+#[derive(Clone)]
+pub(crate) struct ParkableRun {
+    /// Cancelled when it has to park.
+    pub(crate) park: CancellationToken,
+    /// Cancelled when it has parked, or ended.
+    pub(crate) done: CancellationToken,
+}
+
+impl UserWaits {
+    /// Whether nothing but the user can let these calls of a session go on. A run without calls waits for the
+    /// user's leave to continue.
+    fn is_waiting(&self, session: &str, calls: &[String]) -> bool {
+        let mut asked = self.questions.values().filter(|question| question.session == session);
+        if calls.is_empty() {
+            return asked.any(|question| question.call.as_deref() == Some(""));
+        }
+        // The tool that asks for the agent runs alone.
+        if calls.len() == 1 && asked.clone().any(|question| question.call.is_none()) {
+            return true;
+        }
+        calls.iter().all(|call| {
+            asked.clone().any(|question| question.call.as_ref() == Some(call))
+                || self.subagents.iter().any(|(child, wait)| {
+                    let is_it = wait.parent == session && wait.task == *call;
+                    is_it && wait.calls.as_ref().is_some_and(|calls| self.is_waiting(child, calls))
+                })
+        })
+    }
 }
 
 impl InteractionBroker {
@@ -161,23 +237,90 @@ impl InteractionBroker {
 
     /// Since when nothing but the user can let these calls go on; `None` if one of them works. A
     /// run without calls waits for the user's leave to continue.
-    pub(crate) fn waiting_since<'a>(
-        &self,
-        mut calls: impl ExactSizeIterator<Item = &'a str>,
-    ) -> Option<Instant> {
+    pub(crate) fn waiting_since(&self, calls: &[String]) -> Option<Instant> {
         let waits = self.lock_waits();
-        // The tool that asks for the agent runs alone.
-        let is_form = waits.forms > 0 && calls.len() == 1;
-        let is_guard = calls.len() == 0 && waits.calls.contains("");
-        let all_wait = calls.len() > 0 && calls.all(|call| waits.calls.contains(call));
-        waits.since.filter(|_| is_form || is_guard || all_wait)
+        waits.since.filter(|_| waits.is_waiting(self.recorder.session().as_str(), calls))
     }
 
-    /// Forgets the questions of a run, which stay open in the store; false if one is being
-    /// answered.
+    /// Forgets the questions of a run and of its sub-agents, which stay open in the store; false if one is
+    /// being answered. Then none of them can go on.
     pub(crate) fn park(&self, run: &RunId) -> bool {
         let run = RunAddress::new(self.recorder.session(), run);
-        self.approvals.park(&run) && self.questions.park(&run)
+        let waiting = self.lock_waits().questions.values().map(|it| it.id.clone()).collect();
+        self.approvals.park(&self.questions, &run, &waiting)
+    }
+
+    /// Notes that a call of a session has started a sub-agent, until the guard is dropped.
+    pub(crate) fn add_subagent(
+        self: &Arc<Self>,
+        session: &SessionId,
+        parent: &SessionId,
+        task: &str,
+        run: ParkableRun,
+    ) -> SubagentWaitGuard {
+        let (parent, task) = (parent.to_string(), task.to_owned());
+        let wait = SubagentWait { parent, task, calls: None, run };
+        self.lock_waits().subagents.insert(session.to_string(), wait);
+        SubagentWaitGuard { broker: Arc::clone(self), session: session.to_string() }
+    }
+
+    /// Notes which calls the run of a sub-agent waits for, if it waits for nothing else.
+    pub(crate) fn set_subagent_calls(&self, session: &SessionId, calls: Option<Vec<String>>) {
+        let is_idle = calls.is_some();
+        if let Some(wait) = self.lock_waits().subagents.get_mut(session.as_str()) {
+            wait.calls = calls;
+        }
+        if let Some(run) = self.current_run().filter(|_| is_idle) {
+            run.call_updates.wake();
+        }
+    }
+
+    /// The runs of all sub-agents.
+    pub(crate) fn subagent_runs(&self) -> Vec<ParkableRun> {
+        self.lock_waits().subagents.values().map(|wait| wait.run.clone()).collect()
+    }
+
+    /// The session of the sub-agent that this call had started when its run was parked.
+    pub(crate) fn parked_subagent(&self, task: &str) -> Option<String> {
+        let earlier = self.lock_earlier();
+        let mut steps =
+            earlier.iter().filter_map(EarlierQuestion::origin).flat_map(|origin| &origin.path);
+        steps.find(|step| step.task == task).map(|step| step.session.clone())
+    }
+
+    /// What a sub-agent and those below it asked before they were parked, as its own session would have it.
+    pub(crate) fn earlier_questions_of(&self, session: &SessionId) -> Vec<QuestionContent> {
+        let earlier = self.lock_earlier();
+        let contents = earlier.iter().map(EarlierQuestion::content);
+        contents.filter_map(|content| content.seen_from(session.as_str())).collect()
+    }
+
+    /// The sessions of all sub-agents that are parked and do not go on yet.
+    pub(crate) fn parked_subagents(&self) -> Vec<String> {
+        let earlier = self.lock_earlier();
+        let origins = earlier.iter().filter_map(EarlierQuestion::origin);
+        let sessions = origins.flat_map(|origin| &origin.path).map(|step| step.session.clone());
+        sessions.collect::<BTreeSet<String>>().into_iter().collect()
+    }
+
+    /// Withdraws what a sub-agent and those below it asked before they were parked and do not ask any more.
+    /// Returns their sessions.
+    pub(crate) async fn withdraw_earlier_of(&self, session: &SessionId) -> Vec<String> {
+        let is_its = |it: &mut EarlierQuestion| {
+            it.origin().is_some_and(|origin| origin.passes(session.as_str()))
+        };
+        let unused: Vec<EarlierQuestion> = self.lock_earlier().extract_if(.., is_its).collect();
+        let run = self.current_run();
+        let mut sessions = BTreeSet::from([session.to_string()]);
+        for question in unused {
+            let path = question.origin().map(|origin| origin.path.as_slice()).unwrap_or_default();
+            let below = path.iter().skip_while(|step| step.session != session.as_str());
+            sessions.extend(below.map(|step| step.session.clone()));
+            if !question.is_answered() {
+                self.record_withdrawal(run.as_ref(), &question.content()).await;
+            }
+        }
+        sessions.into_iter().collect()
     }
 
     /// Notes the answer to a question that was asked before the run was parked and not yet again.
@@ -199,7 +342,11 @@ impl InteractionBroker {
             }
             None => QuestionRecord::New,
         };
-        let _wait = (question.origin == AGENT_ORIGIN).then(|| self.begin_wait(&run, None));
+        let is_kept = question.origin == AGENT_ORIGIN || question.subagent.is_some();
+        let _wait = is_kept.then(|| {
+            let session = self.asking_session(question.subagent.as_deref());
+            self.begin_wait(&run, QuestionWait { id: question.id.clone(), session, call: None })
+        });
         let answer = self.questions.ask(self.recorder.clone(), id, question, record);
         wait_for_user(run, answer).await
     }
@@ -212,7 +359,8 @@ impl InteractionBroker {
         mut request: ApprovalRequest,
     ) -> ApprovalAnswer {
         let mut record = QuestionRecord::New;
-        if let Some((before, answer)) = self.take_earlier_approval(&request.call) {
+        let earlier = self.take_earlier_approval(&request.call, request.subagent.as_deref());
+        if let Some((before, answer)) = earlier {
             let is_same = is_same_request(&before, &request);
             match answer {
                 Some(answer) if is_same || !answer.is_allow() => return answer,
@@ -221,22 +369,39 @@ impl InteractionBroker {
                     request.id = before.id;
                     record = QuestionRecord::Present;
                 }
-                None => self.withdraw_earlier(run.as_ref(), *before).await,
+                None => {
+                    let before = QuestionContent::Approval(*before);
+                    self.record_withdrawal(run.as_ref(), &before).await;
+                }
             }
         }
         let id = run.as_ref().map(|run| run.id.clone());
-        let _wait = (request.subject == ApprovalSubject::Call)
-            .then(|| self.begin_wait(&run, Some(request.call.clone())));
+        let origin = request.subagent.as_deref();
+        let call = match (request.subject, origin) {
+            (ApprovalSubject::Call, _) => Some(request.call.clone()),
+            (ApprovalSubject::SubagentCall, Some(origin)) => Some(origin.call.clone()),
+            (ApprovalSubject::SubagentCall, None) | (ApprovalSubject::Connection, _) => None,
+        };
+        let _wait = call.map(|call| {
+            let (id, session) = (request.id.clone(), self.asking_session(origin));
+            self.begin_wait(&run, QuestionWait { id, session, call: Some(call) })
+        });
         let answer_future = self.approvals.ask(self.recorder.clone(), id, request, record);
         wait_for_user(run, answer_future).await
+    }
+
+    /// The session that asks.
+    fn asking_session(&self, origin: Option<&QuestionOrigin>) -> String {
+        origin.map_or(self.recorder.session().as_str(), QuestionOrigin::session).to_owned()
     }
 
     fn take_earlier_approval(
         &self,
         call: &str,
+        origin: Option<&QuestionOrigin>,
     ) -> Option<(Box<ApprovalRequest>, Option<ApprovalAnswer>)> {
         let mut earlier = self.lock_earlier();
-        let is_it = |it: &EarlierQuestion| matches!(it, EarlierQuestion::Approval(request, _) if request.call == call);
+        let is_it = |it: &EarlierQuestion| matches!(it, EarlierQuestion::Approval(request, _) if request.call == call && request.subagent.as_deref() == origin);
         let at = earlier.iter().position(is_it)?;
         match earlier.remove(at) {
             EarlierQuestion::Approval(request, answer) => Some((request, answer)),
@@ -262,9 +427,8 @@ impl InteractionBroker {
     }
 
     /// Records that an earlier question is no longer asked.
-    async fn withdraw_earlier(&self, run: Option<&RequestingRun>, request: ApprovalRequest) {
-        let withdrawn = QuestionContent::Approval(request).withdrawal_event();
-        let entry = new_event(run.map(|run| &run.id), withdrawn);
+    async fn record_withdrawal(&self, run: Option<&RequestingRun>, question: &QuestionContent) {
+        let entry = new_event(run.map(|run| &run.id), question.withdrawal_event());
         if let Err(error) = self.recorder.write(vec![entry]).await {
             tracing::warn!(%error, "the withdrawal of a question could not be recorded");
         }
@@ -277,33 +441,27 @@ impl InteractionBroker {
         }
         let unused = std::mem::take(&mut *self.lock_earlier()).into_iter();
         unused
-            .filter_map(|question| match question {
-                EarlierQuestion::Approval(request, None) => {
-                    Some(QuestionContent::Approval(*request))
-                }
-                EarlierQuestion::Form(question, None) => Some(QuestionContent::Form(question)),
-                _ => None,
-            })
+            .filter(|question| !question.is_answered())
+            .map(|question| question.content())
             .collect()
     }
 
-    /// Notes that a call waits, or a question of the agent if no call is given.
+    /// Notes that a question waits, until the guard is dropped.
     fn begin_wait(
         &self,
         run: &Option<RequestingRun>,
-        call: Option<String>,
+        question: QuestionWait,
     ) -> QuestionWaitGuard<'_> {
         let mut waits = self.lock_waits();
-        match &call {
-            Some(call) => drop(waits.calls.insert(call.clone())),
-            None => waits.forms += 1,
-        }
+        let number = waits.next_number;
+        waits.next_number = number.wrapping_add(1);
+        waits.questions.insert(number, question);
         waits.since = Some(Instant::now());
         drop(waits);
         if let Some(run) = run {
             run.call_updates.wake();
         }
-        QuestionWaitGuard { broker: self, call }
+        QuestionWaitGuard { broker: self, number }
     }
 
     /// The current run, once the updates of its calls are recorded.
@@ -332,33 +490,55 @@ fn is_same_request(before: &ApprovalRequest, now: &ApprovalRequest) -> bool {
 /// Something that waits for the user until this is dropped.
 struct QuestionWaitGuard<'a> {
     broker: &'a InteractionBroker,
-    call: Option<String>,
+    number: u64,
 }
 
 impl Drop for QuestionWaitGuard<'_> {
     fn drop(&mut self) {
-        let mut waits = self.broker.lock_waits();
-        match &self.call {
-            Some(call) => drop(waits.calls.remove(call)),
-            None => waits.forms = waits.forms.saturating_sub(1),
-        }
+        self.broker.lock_waits().questions.remove(&self.number);
+    }
+}
+
+/// The run of a sub-agent, until this is dropped.
+pub(crate) struct SubagentWaitGuard {
+    broker: Arc<InteractionBroker>,
+    session: String,
+}
+
+impl Drop for SubagentWaitGuard {
+    fn drop(&mut self) {
+        self.broker.lock_waits().subagents.remove(&self.session);
     }
 }
 
 impl InteractionBroker {
     /// Asks whether a run that repeats itself may continue. It has the form of an approval request,
     /// so that every client can show it.
-    pub(crate) async fn ask_to_continue(&self, why: String) -> ApprovalAnswer {
+    /// For a sub-agent, with its name.
+    pub(crate) async fn ask_to_continue(
+        &self,
+        why: String,
+        subagent: Option<(&str, QuestionOrigin)>,
+    ) -> ApprovalAnswer {
+        let title = "Let the agent continue";
+        let (title, origin) = match subagent {
+            Some((name, origin)) => (format!("sub-agent `{name}`: {title}"), Some(origin)),
+            None => (title.to_owned(), None),
+        };
         let option = |answer: ApprovalAnswer, name: &str| ApprovalOption {
             id: answer.id().to_owned(),
             name: name.to_owned(),
         };
+        let task = origin.as_ref().and_then(|origin| origin.path.first());
         let request = ApprovalRequest {
-            subject: ApprovalSubject::Call,
+            subject: match origin {
+                Some(_) => ApprovalSubject::SubagentCall,
+                None => ApprovalSubject::Call,
+            },
             id: new_question_id(),
-            call: String::new(),
+            call: task.map(|step| step.task.clone()).unwrap_or_default(),
             tool: "zero".to_owned(),
-            title: "Let the agent continue".to_owned(),
+            title,
             reason: why,
             risk: RiskLevel::Low.as_str().to_owned(),
             commands: Vec::new(),
@@ -371,6 +551,7 @@ impl InteractionBroker {
             ],
             cwd: String::new(),
             expires_ms: question_expiry_ms(),
+            subagent: origin.map(Box::new),
         };
         // The loop itself has already recorded its updates; waiting for them here would deadlock.
         self.ask_approval(self.current_run(), request).await
@@ -389,6 +570,22 @@ impl CallApprover for InteractionBroker {
         })
     }
 
+    fn ask_for_subagent<'a>(
+        &'a self,
+        call: &'a str,
+        question: &'a ApprovalQuestion,
+        origin: QuestionOrigin,
+    ) -> BoxFuture<'a, ApprovalReply> {
+        Box::pin(async move {
+            let run = self.synced_run().await;
+            let request = ApprovalRequest {
+                subagent: Some(Box::new(origin)),
+                ..approval_request(call, question)
+            };
+            self.ask_approval(run, request).await.into()
+        })
+    }
+
     fn store_grants(&self, grants: Vec<GrantRecord>) {
         self.grants.replace(grants);
     }
@@ -398,8 +595,12 @@ impl CallApprover for InteractionBroker {
     }
 }
 
-impl Elicitor for InteractionBroker {
-    fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
+impl InteractionBroker {
+    async fn ask_form(
+        &self,
+        elicitation: &Elicitation,
+        origin: Option<QuestionOrigin>,
+    ) -> ElicitationAnswer {
         let (schema, url) = match &elicitation.mode {
             ElicitationMode::Form(schema) => (Some(schema.clone()), None),
             ElicitationMode::Url(url) => (None, Some(url.clone())),
@@ -410,14 +611,27 @@ impl Elicitor for InteractionBroker {
             message: elicitation.message.clone(),
             schema,
             url,
+            subagent: origin.map(Box::new),
         };
-        Box::pin(async move {
-            match self.ask_question(question).await {
-                QuestionAnswer::Accept(values) => ElicitationAnswer::Accept(values),
-                QuestionAnswer::Decline => ElicitationAnswer::Decline,
-                QuestionAnswer::Cancel => ElicitationAnswer::Cancel,
-            }
-        })
+        match self.ask_question(question).await {
+            QuestionAnswer::Accept(values) => ElicitationAnswer::Accept(values),
+            QuestionAnswer::Decline => ElicitationAnswer::Decline,
+            QuestionAnswer::Cancel => ElicitationAnswer::Cancel,
+        }
+    }
+}
+
+impl Elicitor for InteractionBroker {
+    fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
+        Box::pin(self.ask_form(elicitation, None))
+    }
+
+    fn elicit_for_subagent<'a>(
+        &'a self,
+        elicitation: &'a Elicitation,
+        origin: QuestionOrigin,
+    ) -> BoxFuture<'a, ElicitationAnswer> {
+        Box::pin(self.ask_form(elicitation, Some(origin)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! A question of any kind, from the request until its answer is recorded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -50,13 +50,26 @@ struct PendingInteraction<Q, A> {
     /// Increases with every question.
     number: u64,
     cancelled: InteractionOutcome<A>,
+    /// Whether it is in the ledger.
+    is_recorded: bool,
     /// `None` once an answer was accepted and is being recorded.
-    answer: Option<oneshot::Sender<A>>,
+    answer: Option<oneshot::Sender<QuestionEnd<A>>>,
+}
+
+/// What becomes of a question in memory.
+enum QuestionEnd<A> {
+    Answered(A),
+    /// It waits in the store. Whoever asks it waits until it is dropped.
+    Parked,
 }
 
 impl<Q, A> PendingInteraction<Q, A> {
     fn is_of(&self, run: &RunAddress) -> bool {
         self.run.as_ref() == Some(&run.run) && *self.recorder.session() == run.session
+    }
+
+    fn can_park(&self) -> bool {
+        self.is_recorded && self.answer.is_some()
     }
 }
 
@@ -116,6 +129,7 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
             created_ms: now_ms(),
             number: self.numbers.fetch_add(1, Ordering::Relaxed),
             cancelled: cancelled.clone(),
+            is_recorded: false,
             answer: Some(answer),
         };
         // Recorded before it can be answered, so the ledger has the answer after the question.
@@ -128,8 +142,15 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
             self.remove(&id);
             return no;
         }
+        if let Some(open) = self.lock().get_mut(&id) {
+            open.is_recorded = true;
+        }
         self.asked.send_modify(|count| *count = count.wrapping_add(1));
-        answered.await.unwrap_or(no)
+        match answered.await {
+            Ok(QuestionEnd::Answered(answer)) => answer,
+            Ok(QuestionEnd::Parked) => std::future::pending().await,
+            Err(_) => no,
+        }
     }
 
     /// Answers a question. Returns false if it was already answered. The answer takes effect once
@@ -152,22 +173,10 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
         runtime.spawn(async move {
             if written.await.is_ok() {
                 // The receiver may be gone; the answer is in the ledger anyway.
-                let _ = answer.send(outcome.answer);
+                let _ = answer.send(QuestionEnd::Answered(outcome.answer));
             }
             this.remove(&id);
         });
-        true
-    }
-
-    /// Forgets the questions of a run, which stay open in the store. Returns false and forgets
-    /// nothing if an answer to one of them is being recorded.
-    pub(super) fn park(&self, run: &RunAddress) -> bool {
-        let mut open = self.lock();
-        let of_run = |open: &PendingInteraction<Q, A>| open.is_of(run);
-        if open.values().any(|open| of_run(open) && open.answer.is_none()) {
-            return false;
-        }
-        open.retain(|_, open| !of_run(open));
         true
     }
 
@@ -200,6 +209,42 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, PendingInteraction<Q, A>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Forgets the questions of a run in both queues, which stay open in the store. Returns false and forgets
+/// nothing if an answer to one of them is being recorded, or has not reached all who wait: `waiting` has
+/// the ids of the questions that they wait for.
+pub(super) fn park<Q1, A1, Q2, A2>(
+    one: &InteractionQueue<Q1, A1>,
+    other: &InteractionQueue<Q2, A2>,
+    run: &RunAddress,
+    waiting: &HashSet<String>,
+) -> bool
+where
+    Q1: Clone + Send + 'static,
+    A1: Clone + Send + 'static,
+    Q2: Clone + Send + 'static,
+    A2: Clone + Send + 'static,
+{
+    let (mut one, mut other) = (one.lock(), other.lock());
+    let is_there = |id: &String| one.contains_key(id) || other.contains_key(id);
+    let can_park = waiting.iter().all(is_there)
+        && one.values().all(|open| !open.is_of(run) || open.can_park())
+        && other.values().all(|open| !open.is_of(run) || open.can_park());
+    if can_park {
+        take_parked(&mut one, run);
+        take_parked(&mut other, run);
+    }
+    can_park
+}
+
+fn take_parked<Q, A>(open: &mut BTreeMap<String, PendingInteraction<Q, A>>, run: &RunAddress) {
+    for (_, parked) in open.extract_if(.., |_, open| open.is_of(run)) {
+        if let Some(answer) = parked.answer {
+            // The receiver may be gone.
+            let _ = answer.send(QuestionEnd::Parked);
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use zero_core::event::ApprovalSubject;
+use zero_core::event::{ApprovalSubject, QuestionOrigin, SubagentStep};
 use zero_core::sanitize::escape_line;
 use zero_core::{CallId, SessionId};
 use zero_runtime::tool::BoxFuture;
@@ -26,6 +26,10 @@ pub trait WorktreeProvider: Send + Sync {
         session: &SessionId,
         name: &str,
     ) -> BoxFuture<'_, Result<WorktreeTools, ToolBackendError>>;
+
+    /// Opens the worktree of a sub-agent that waited for an answer and goes on.
+    fn reopen(&self, session: &SessionId)
+    -> BoxFuture<'_, Result<WorktreeTools, ToolBackendError>>;
 }
 
 /// The tools of a worktree.
@@ -43,6 +47,9 @@ pub trait Worktree: Send + Sync {
     /// Adds a branch with what the sub-agent changed to the repository of its parent, once no command
     /// works in the worktree any more, and removes the worktree. Returns nothing if nothing was changed.
     fn close(&self) -> BoxFuture<'_, Result<Option<WorktreeReport>, ToolBackendError>>;
+
+    /// Notes whether the sub-agent waits for an answer. While it does, its worktree outlives its process.
+    fn set_waiting(&self, waits: bool) -> BoxFuture<'_, ()>;
 }
 
 /// How the text of a sub-agent's question begins.
@@ -51,11 +58,15 @@ pub(super) fn question_prefix(name: &str) -> String {
 }
 
 /// Asks the users of the parent session.
-pub(super) struct SubagentApprover {
-    pub(super) parent: Arc<dyn CallApprover>,
+pub(crate) struct SubagentApprover {
+    pub(crate) parent: Arc<dyn CallApprover>,
     /// The call of the parent session that started the sub-agent.
-    pub(super) call: CallId,
-    pub(super) name: String,
+    pub(crate) call: CallId,
+    /// The session of the sub-agent.
+    pub(crate) session: SessionId,
+    pub(crate) name: String,
+    /// The worktree in which it works, if it has one of its own.
+    pub(crate) worktree: Option<WaitingWorktree>,
 }
 
 impl SubagentApprover {
@@ -66,6 +77,57 @@ impl SubagentApprover {
             ApprovalSubject::Connection => ApprovalSubject::Connection,
         };
         ApprovalQuestion { title, subject, ..question.clone() }
+    }
+
+    async fn ask_parent(
+        &self,
+        question: &ApprovalQuestion,
+        mut origin: QuestionOrigin,
+    ) -> ApprovalReply {
+        let question = self.attribute(question);
+        let (task, session) = (self.call.as_str().to_owned(), self.session.to_string());
+        origin.path.insert(0, SubagentStep { task, session });
+        let can_wait = question.subject == ApprovalSubject::SubagentCall;
+        let worktree = self.worktree.as_ref().filter(|_| can_wait);
+        if let Some(worktree) = worktree {
+            worktree.begin_wait().await;
+        }
+        let reply = self.parent.ask_for_subagent(self.call.as_str(), &question, origin).await;
+        // Not if this is dropped: then the run is parked or has ended.
+        if let Some(worktree) = worktree {
+            worktree.end_wait().await;
+        }
+        reply
+    }
+}
+
+/// The worktree of a sub-agent, which must outlive its process while a question waits.
+#[derive(Clone)]
+pub(crate) struct WaitingWorktree {
+    worktree: Arc<dyn Worktree>,
+    /// The number of questions that wait.
+    waits: Arc<tokio::sync::Mutex<usize>>,
+}
+
+impl WaitingWorktree {
+    pub(super) fn new(worktree: Arc<dyn Worktree>) -> Self {
+        Self { worktree, waits: Arc::default() }
+    }
+
+    async fn begin_wait(&self) {
+        let mut waits = self.waits.lock().await;
+        if *waits == 0 {
+            self.worktree.set_waiting(true).await;
+        }
+        *waits += 1;
+    }
+
+    async fn end_wait(&self) {
+        let mut waits = self.waits.lock().await;
+        *waits = waits.saturating_sub(1);
+        if *waits == 0 {
+            self.worktree.set_waiting(false).await;
+        }
     }
 }
 
@@ -89,20 +151,36 @@ impl CallApprover for SubagentApprover {
 
     fn ask<'a>(
         &'a self,
-        _call: &'a str,
+        call: &'a str,
         question: &'a ApprovalQuestion,
     ) -> BoxFuture<'a, ApprovalAnswer> {
-        let question = self.attribute(question);
-        Box::pin(async move { self.parent.ask(self.call.as_str(), &question).await })
+        Box::pin(async move {
+            match self.ask_for_reply(call, question).await {
+                ApprovalReply::Answer(answer) => answer,
+                ApprovalReply::AllowAlways { .. } => ApprovalAnswer::AllowSession,
+                ApprovalReply::RejectWithMessage(_)
+                | ApprovalReply::EditCommand(_)
+                | ApprovalReply::TryCommand => ApprovalAnswer::RejectOnce,
+            }
+        })
     }
 
     fn ask_for_reply<'a>(
         &'a self,
-        _call: &'a str,
+        call: &'a str,
         question: &'a ApprovalQuestion,
     ) -> BoxFuture<'a, ApprovalReply> {
-        let question = self.attribute(question);
-        Box::pin(async move { self.parent.ask_for_reply(self.call.as_str(), &question).await })
+        let origin = QuestionOrigin { path: Vec::new(), call: call.to_owned() };
+        Box::pin(self.ask_parent(question, origin))
+    }
+
+    fn ask_for_subagent<'a>(
+        &'a self,
+        _call: &'a str,
+        question: &'a ApprovalQuestion,
+        origin: QuestionOrigin,
+    ) -> BoxFuture<'a, ApprovalReply> {
+        Box::pin(self.ask_parent(question, origin))
     }
 
     fn store_grants(&self, grants: Vec<GrantRecord>) {
@@ -117,18 +195,62 @@ impl CallApprover for SubagentApprover {
 /// Asks the users of the parent session.
 pub(super) struct SubagentElicitor {
     pub(super) parent: Arc<dyn Elicitor>,
+    /// The call of the parent session that started the sub-agent.
+    pub(super) call: CallId,
+    /// The session of the sub-agent.
+    pub(super) session: SessionId,
     pub(super) name: String,
+    /// The worktree in which it works, if it has one of its own.
+    pub(super) worktree: Option<WaitingWorktree>,
 }
 
-impl Elicitor for SubagentElicitor {
-    fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
+impl SubagentElicitor {
+    async fn ask_parent(
+        &self,
+        elicitation: &Elicitation,
+        mut origin: QuestionOrigin,
+    ) -> ElicitationAnswer {
+        let elicitation = self.attribute(elicitation);
+        let (task, session) = (self.call.as_str().to_owned(), self.session.to_string());
+        origin.path.insert(0, SubagentStep { task, session });
+        if let Some(worktree) = &self.worktree {
+            worktree.begin_wait().await;
+        }
+        let answer = self.parent.elicit_for_subagent(&elicitation, origin).await;
+        if let Some(worktree) = &self.worktree {
+            worktree.end_wait().await;
+        }
+        answer
+    }
+
+    fn attribute(&self, elicitation: &Elicitation) -> Elicitation {
         let origin = match elicitation.origin == AGENT_ORIGIN {
             true => format!("the sub-agent `{}`", escape_line(&self.name)),
             false => {
                 format!("{} (for the sub-agent `{}`)", elicitation.origin, escape_line(&self.name))
             }
         };
-        let elicitation = Elicitation { origin, ..elicitation.clone() };
-        Box::pin(async move { self.parent.elicit(&elicitation).await })
+        Elicitation { origin, ..elicitation.clone() }
+    }
+}
+
+impl Elicitor for SubagentElicitor {
+    fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
+        Box::pin(async move {
+            // The question of a server ends with its call.
+            if elicitation.origin != AGENT_ORIGIN {
+                return self.parent.elicit(&self.attribute(elicitation)).await;
+            }
+            let origin = QuestionOrigin { path: Vec::new(), call: String::new() };
+            self.ask_parent(elicitation, origin).await
+        })
+    }
+
+    fn elicit_for_subagent<'a>(
+        &'a self,
+        elicitation: &'a Elicitation,
+        origin: QuestionOrigin,
+    ) -> BoxFuture<'a, ElicitationAnswer> {
+        Box::pin(self.ask_parent(elicitation, origin))
     }
 }

@@ -540,6 +540,7 @@ async fn subagent_has_mode_that_its_parent_has_now() {
             call: CallId::from_bits(1),
             mode: Some(PermissionMode::AcceptEdits),
             isolation: SubagentIsolation::Shared,
+            is_continued: false,
         })
         .await
         .unwrap();

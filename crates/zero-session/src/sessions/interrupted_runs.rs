@@ -1,6 +1,7 @@
 //! Ends runs that a killed process left unfinished.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use zero_core::{ErrorReason, ToolError};
 use zero_runtime::DialectName;
@@ -8,6 +9,7 @@ use zero_runtime::DialectName;
 use crate::agent::DIRECT;
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::message::share_messages;
+use crate::open_question::QuestionContent;
 use crate::sessions::ledger_recorder::{LedgerRecorder, new_event};
 use crate::sessions::run_events::read_run_events;
 use crate::sessions::session_worker::choose_dialect;
@@ -26,12 +28,25 @@ impl SessionManagerInner {
     /// Ends a run that no process executes: completes its transcript, ends its calls, then the run
     /// itself. It can be repeated, should this process be killed in between.
     pub(super) async fn finish_interrupted_run(
-        &self,
+        self: &Arc<Self>,
         recorder: &LedgerRecorder,
         claim: ClaimEpoch,
         run: &RunRecord,
         end: RunOutcome,
     ) -> Result<(), SessionError> {
+        let waiting = self.end_run_record(recorder, claim, run, end).await?;
+        self.end_parked_subagents(&waiting).await;
+        Ok(())
+    }
+
+    /// Returns the sessions of sub-agents that waited for an answer.
+    async fn end_run_record(
+        &self,
+        recorder: &LedgerRecorder,
+        claim: ClaimEpoch,
+        run: &RunRecord,
+        end: RunOutcome,
+    ) -> Result<Vec<String>, SessionError> {
         let store = &self.config.store;
         // Of a damaged session only the run is ended, so that the session can be deleted or reset.
         let events = match read_run_events(&**store, &run.session, &run.id).await {
@@ -53,7 +68,7 @@ impl SessionManagerInner {
         last.push(EventKind::RunEnded { end: end.clone(), usage });
         let last = last.into_iter().map(|kind| new_event(Some(&run.id), kind)).collect();
         recorder.end_run(run.id.clone(), end, usage, last).await?;
-        Ok(())
+        Ok(waiting_subagents(&events))
     }
 
     /// The dialect of a run's results; `None` if no model read them.
@@ -121,6 +136,29 @@ pub(super) fn closing_events(events: &[Event]) -> (Vec<EventKind>, TokenUsage) {
         }
     }
     (open.into_values().collect(), usage)
+}
+
+/// The sessions of the sub-agents that asked questions which nobody has answered.
+fn waiting_subagents(events: &[Event]) -> Vec<String> {
+    let mut open = BTreeMap::new();
+    for event in events {
+        match &event.kind {
+            EventKind::ApprovalResolved { id, .. } | EventKind::QuestionAnswered { id, .. } => {
+                open.remove(id);
+            }
+            kind => {
+                let content = QuestionContent::from_event(kind);
+                if let Some((content, origin)) =
+                    content.as_ref().and_then(|content| Some((content, content.origin()?)))
+                {
+                    open.insert(content.id().to_owned(), origin.clone());
+                }
+            }
+        }
+    }
+    let steps = open.into_values().flat_map(|origin| origin.path);
+    let sessions: BTreeSet<String> = steps.map(|step| step.session).collect();
+    sessions.into_iter().collect()
 }
 
 /// The end of a call that never began.

@@ -343,7 +343,8 @@ impl SessionManagerInner {
             let _nothing_new = state.sending.lock().await;
             // Without a run in the middle: its calls would never end in the copy.
             let scope = QuestionScope::Session(&record.id);
-            let is_parked = !self.config.store.open_questions(scope).await?.is_empty();
+            let is_parked = !self.config.store.open_questions(scope).await?.is_empty()
+                || self.question_of_subagent(&record.id).await?.is_some();
             let point = match is_parked {
                 // Claiming the session would end the run that waits.
                 true => ForkPoint::LastCompleted,

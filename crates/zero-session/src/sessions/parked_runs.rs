@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use zero_core::event::ApprovalSubject;
 use zero_core::{CallId, ErrorReason, RunId, SessionId, ToolError, ToolOutcome};
+use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::FolderAccess;
 
 use crate::approvals::{EarlierQuestion, ParkedAnswer};
@@ -24,9 +25,14 @@ use crate::sessions::interrupted_runs::INTERRUPTED;
 use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::run_events::read_run_events;
 use crate::sessions::session_state::{ActiveRun, QueuedPrompt, ResumedRun, SessionState};
+use crate::sessions::subagent_run::SubagentRun;
+use crate::sessions::subagents::STOPPED_BY;
 use crate::sessions::{Prompt, SessionError, SessionManagerInner};
-use crate::store::{ClaimEpoch, RunAddress, RunRecord, StoreError};
+use crate::store::{ClaimEpoch, RunAddress, RunRecord, SessionRecord, StoreError};
 use crate::turn::{ResumePoint, ResumedCall, ResumedWait, transcript_repair};
+
+/// Most sub-agents that are looked at above one.
+const DEPTH_MAX: usize = 64;
 
 /// The unfinished runs of a session that was claimed.
 struct ClaimedRuns {
@@ -126,7 +132,7 @@ impl SessionManagerInner {
     /// Claims a session and takes the run that is parked in it, if there is one. Ends the other runs
     /// that a dead process left there, unless the caller can continue them. The caller holds the lock of the session's prompts.
     async fn claim_parked_run(
-        &self,
+        self: &Arc<Self>,
         state: &Arc<SessionState>,
         run_id: Option<&RunId>,
         folder_access: &FolderAccess,
@@ -150,7 +156,10 @@ impl SessionManagerInner {
             }
             let mut earlier = open.iter().filter(|question| question.run == run.id).cloned();
             let point = match (run.has_open_question, &parked) {
-                (true, None) => self.read_resume_point(&run, earlier.clone().collect()).await?,
+                (true, None) => {
+                    let open: Vec<_> = earlier.clone().map(|it| it.content).collect();
+                    self.read_resume_point(&run, &open).await?
+                }
                 _ => None,
             };
             match point {
@@ -176,6 +185,116 @@ impl SessionManagerInner {
             return Err(error.into());
         }
         Ok(ClaimedRuns { claim, parked: Some((run, active, resumed)), others })
+    }
+
+    /// Continues the run of a sub-agent that was parked with the run of its parent, given what it asked.
+    /// Returns nothing if it cannot be continued; then it has ended.
+    pub(super) async fn continue_subagent(
+        self: &Arc<Self>,
+        record: &SessionRecord,
+        subagent: Arc<SubagentRun>,
+        asked: &[QuestionContent],
+        folder_access: &FolderAccess,
+    ) -> Result<Option<Arc<ActiveRun>>, SessionError> {
+        let (store, state) = (&self.config.store, self.session_state(&record.id));
+        let _order = state.sending.lock().await;
+        let claim = self.take_claim(&state.recorder).await?;
+        let mut parked = None;
+        for run in store.unfinished_runs(Some(&record.id)).await? {
+            if self.is_being_answered(&run.address()) {
+                continue;
+            }
+            let point = match parked {
+                None => self.read_resume_point(&run, asked).await?,
+                Some(_) => None,
+            };
+            match point {
+                Some(point) => parked = Some((run, point)),
+                None => {
+                    let end = RunOutcome::Interrupted;
+                    self.finish_interrupted_run(&state.recorder, claim, &run, end).await?;
+                }
+            }
+        }
+        let Some((run, point)) = parked else { return Ok(None) };
+        subagent.calls.take_many(count_made_calls(&point));
+        let Some(active) = self.register_run(&run.id, record, Some(subagent))? else {
+            return Ok(None);
+        };
+        if let Err(error) = state.recorder.adopt_run(&run.id, self.config.nodes.local_name()).await
+        {
+            self.unregister_run(&active);
+            return Err(error.into());
+        }
+        let resumed = ResumedRun { point, earlier: Vec::new() };
+        self.enqueue_resumed(&state, &run, Arc::clone(&active), resumed, folder_access);
+        Ok(Some(active))
+    }
+
+    /// The open question for which a sub-agent waits that works in this session, or one above it.
+    pub(super) async fn question_of_subagent(
+        &self,
+        session: &SessionId,
+    ) -> Result<Option<OpenQuestion>, SessionError> {
+        let store = &self.config.store;
+        let mut top = session.clone();
+        for _ in 0..DEPTH_MAX {
+            let record = store.session_by_id(&top).await?;
+            match record.and_then(|record| record.parent) {
+                Some(parent) => top = parent,
+                None => break,
+            }
+        }
+        if top == *session {
+            return Ok(None);
+        }
+        let open = store.open_questions(QuestionScope::Session(&top)).await?;
+        Ok(open.into_iter().find(|question| {
+            question.content.origin().is_some_and(|origin| origin.passes(session.as_str()))
+        }))
+    }
+
+    /// Ends the parked runs of sub-agents, given their sessions. Those at work end with their parent.
+    pub(super) fn end_parked_subagents<'a>(
+        self: &'a Arc<Self>,
+        sessions: &'a [String],
+    ) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            for session in sessions {
+                let Ok(session) = SessionId::new(session.clone()) else { continue };
+                if let Err(error) = self.end_parked_subagent(&session).await {
+                    tracing::warn!(%session, %error, "the run of a parked sub-agent could not be ended");
+                }
+            }
+        })
+    }
+
+    async fn end_parked_subagent(
+        self: &Arc<Self>,
+        session: &SessionId,
+    ) -> Result<(), SessionError> {
+        let unfinished = self.config.store.unfinished_runs(Some(session)).await?;
+        if unfinished.is_empty() || !self.active_runs_in(session).is_empty() {
+            return Ok(());
+        }
+        let state = self.session_state(session);
+        let ended = async {
+            let _order = state.sending.lock().await;
+            let claim = self.take_claim(&state.recorder).await?;
+            for run in unfinished {
+                let is_open = self.config.store.run(&run.address()).await?;
+                if is_open.is_some_and(|run| run.end.is_none())
+                    && !self.is_being_answered(&run.address())
+                {
+                    let end = RunOutcome::Aborted { by: STOPPED_BY.to_owned() };
+                    self.finish_interrupted_run(&state.recorder, claim, &run, end).await?;
+                }
+            }
+            Ok(())
+        };
+        let ended = ended.await;
+        self.evict_state(&state);
+        ended
     }
 
     fn enqueue_resumed(
@@ -206,7 +325,7 @@ impl SessionManagerInner {
     async fn read_resume_point(
         &self,
         run: &RunRecord,
-        open: Vec<OpenQuestion>,
+        open: &[QuestionContent],
     ) -> Result<Option<ResumePoint>, SessionError> {
         let store = &self.config.store;
         let events = match read_run_events(&**store, &run.session, &run.id).await {
@@ -215,7 +334,7 @@ impl SessionManagerInner {
         };
         match store.transcript(&run.session, None).await {
             Err(StoreError::Damaged { .. }) => Ok(None),
-            transcript => Ok(find_resume_point(&events, &transcript?.messages, &open)),
+            transcript => Ok(find_resume_point(&events, &transcript?.messages, open)),
         }
     }
 
@@ -291,7 +410,9 @@ impl SessionManagerInner {
     ) -> Result<(), SessionError> {
         let record = self.require_session(address).await?;
         let open = self.config.store.open_questions(QuestionScope::Session(&record.id)).await?;
-        match open.iter().find(|question| !self.is_being_answered(&question.run_address())) {
+        let of_subagent = self.question_of_subagent(&record.id).await?;
+        let mut open = open.iter().chain(&of_subagent);
+        match open.find(|question| !self.is_being_answered(&question.run_address())) {
             Some(question) => Err(SessionError::Busy(format!(
                 "a run of this session waits for an answer; answer it with `zero questions answer {} ANSWER`, or reset the session",
                 question.content.id()
@@ -317,7 +438,7 @@ struct UnfinishedCall {
 fn find_resume_point(
     events: &[Event],
     messages: &[ModelMessage],
-    open: &[OpenQuestion],
+    open: &[QuestionContent],
 ) -> Option<ResumePoint> {
     let usage = events.iter().rev().find_map(|event| match &event.kind {
         EventKind::UsageReported { run_usage, .. } => Some(*run_usage),
@@ -343,8 +464,8 @@ pub(super) fn find_fallback(events: &[Event]) -> Option<String> {
 }
 
 /// Why the user is asked whether the run may continue.
-fn guard_reason(open: &[OpenQuestion]) -> Option<String> {
-    open.iter().find_map(|question| match &question.content {
+fn guard_reason(open: &[QuestionContent]) -> Option<String> {
+    open.iter().find_map(|question| match question {
         QuestionContent::Approval(request) if request.call.is_empty() => {
             Some(request.reason.clone())
         }
@@ -355,17 +476,13 @@ fn guard_reason(open: &[OpenQuestion]) -> Option<String> {
 fn resumed_calls(
     events: &[Event],
     reply: &ModelMessage,
-    open: &[OpenQuestion],
+    open: &[QuestionContent],
 ) -> Option<Vec<ResumedCall>> {
     let mut known = read_calls(events);
-    let requested_ids: HashSet<&str> = open
-        .iter()
-        .filter_map(|question| match &question.content {
-            QuestionContent::Approval(request) => Some(request.call.as_str()),
-            QuestionContent::Form(_) => None,
-        })
-        .collect();
-    let has_form = open.iter().any(|question| matches!(question.content, QuestionContent::Form(_)));
+    // A call that started a sub-agent is made again, and continues it.
+    let requested_ids: HashSet<&str> =
+        open.iter().filter_map(QuestionContent::waiting_call).collect();
+    let has_form = open.iter().any(|question| question.waiting_call().is_none());
     let mut calls = Vec::new();
     for block in &reply.blocks {
         let MessageBlock::ToolUse { id, name, input, .. } = block else { continue };

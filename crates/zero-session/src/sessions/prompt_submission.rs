@@ -55,6 +55,9 @@ impl SessionManagerInner {
             Some(subagent) => &subagent.profile,
             None => self.find_agent(&record.agent)?,
         };
+        if subagent.is_none() && record.parent.is_some() {
+            self.check_not_parked(address).await?;
+        }
         let state = self.session_state(&record.id);
         let _order = state.sending.lock().await;
         if let Some(before) = self.config.store.find_run(Some(&record.owner), &run).await? {
@@ -147,7 +150,7 @@ impl SessionManagerInner {
     /// The result for a prompt that was sent before. A run of a dead process is ended first: no
     /// process works on it, so it must not be reported as active.
     async fn existing_run_outcome(
-        &self,
+        self: &Arc<Self>,
         recorder: &LedgerRecorder,
         mut run: RunRecord,
         prompt: &Prompt,
@@ -199,7 +202,7 @@ impl SessionManagerInner {
     /// [`SessionError::Busy`] if a live process has runs there, since two concurrent runs would mix
     /// up the transcript.
     pub(super) async fn claim_session(
-        &self,
+        self: &Arc<Self>,
         recorder: &LedgerRecorder,
     ) -> Result<ClaimEpoch, SessionError> {
         let claim = self.take_claim(recorder).await?;
@@ -209,7 +212,7 @@ impl SessionManagerInner {
 
     /// Like [`Self::claim_session`], for a session that is deleted next: its runs may be damaged.
     pub(super) async fn claim_for_deletion(
-        &self,
+        self: &Arc<Self>,
         recorder: &LedgerRecorder,
     ) -> Result<ClaimEpoch, SessionError> {
         let claim = self.take_claim(recorder).await?;
@@ -257,7 +260,7 @@ impl SessionManagerInner {
 
     /// Ends the runs that dead processes left in a session.
     async fn finish_interrupted_runs(
-        &self,
+        self: &Arc<Self>,
         recorder: &LedgerRecorder,
         claim: ClaimEpoch,
     ) -> Result<(), SessionError> {

@@ -16,6 +16,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
+use zero_core::event::QuestionOrigin;
 use zero_core::{Budget, ErrorReason, ToolCall, ToolError, ToolOutcome};
 use zero_runtime::DialectName;
 use zero_runtime::skills::{SKILL_TOOL, SKILLS_SOURCE};
@@ -128,12 +129,16 @@ impl CallTally {
 }
 
 /// When a run that only waits for the user is parked.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ParkTimer {
     /// Whether it was asked to park at once.
     is_requested: bool,
+    /// Whether the run of its parent has asked it to park.
+    is_ordered: bool,
     /// Not before this time, after an attempt that failed.
     not_before: Option<Instant>,
+    /// What the run that the user started was last told of this one, if it is of a sub-agent.
+    reported_calls: Option<Vec<String>>,
 }
 
 /// Why a call was not run that had not begun when another process was to continue its run.
@@ -201,6 +206,7 @@ struct StopSignals<'a> {
     /// When the working time may be used up.
     worked: Pin<Box<Sleep>>,
     park: BoxFuture<'a, ()>,
+    park_order: BoxFuture<'a, ()>,
     handover: BoxFuture<'a, Instant>,
 }
 
@@ -217,6 +223,8 @@ enum DriverEvent {
     WorkTimeUsed,
     ParkRequested,
     ParkDue,
+    /// The run that started this one parks, and nothing but an answer can let either go on.
+    ParkOrdered,
     /// Another process is to continue the run; calls may end until then.
     HandoverRequested(Instant),
     HandoverDue,
@@ -249,11 +257,16 @@ impl<'a> RunDriver<'a> {
             leaving: None,
         };
         let (active, deadline) = (self.active, self.deadline);
+        let _parkable = active.subagent.as_ref().map(|subagent| {
+            let (parent, run) = (&subagent.parent, active.parkable());
+            subagent.asker.add_subagent(&active.session, &parent.session, &parent.call, run)
+        });
         let mut alarms = StopSignals {
             stopped: Box::pin(active.wait_for_stop()),
             late: Box::pin(sleep_until(deadline.unwrap_or_else(Instant::now))),
             worked: Box::pin(sleep(self.work_time_left())),
             park: Box::pin(active.wait_for_park_request()),
+            park_order: Box::pin(active.wait_for_park_order()),
             handover: Box::pin(active.wait_for_handover()),
         };
         active.set_hands_itself_over(true);
@@ -292,6 +305,11 @@ impl<'a> RunDriver<'a> {
                     }
                     self.parking.not_before = Some(Instant::now() + PARK_RETRY_DELAY);
                 }
+                DriverEvent::ParkOrdered => {
+                    if let Some(order) = self.park_with_parent(&mut under_way).await {
+                        return DriveOutcome::Parked(order);
+                    }
+                }
                 next => self.handle_event(next, &mut under_way),
             }
         }
@@ -318,9 +336,24 @@ impl<'a> RunDriver<'a> {
         Some(DriveOutcome::HandedOver)
     }
 
-    /// When the run is parked; `None` while it does anything but wait for the user. A client that
-    /// hosts the tools would take its question with it.
+    /// When the run is parked; `None` while it does anything but wait for the user. The run of a sub-agent is
+    /// parked by the one that the user started.
     fn park_time(&self, under_way: &RunState<'a>) -> Option<Instant> {
+        if self.active.subagent.is_some() {
+            return None;
+        }
+        let calls = self.waiting_calls(under_way)?;
+        let since = self.state.asker.waiting_since(&calls)?;
+        let due = match self.parking.is_requested {
+            true => Instant::now(),
+            false => since + self.inner.config.limits.park_after,
+        };
+        Some(self.parking.not_before.map_or(due, |not_before| due.max(not_before)))
+    }
+
+    /// The calls that the run waits for, if it does nothing else. A client that hosts the tools would take its
+    /// questions with it.
+    fn waiting_calls(&self, under_way: &RunState<'a>) -> Option<Vec<String>> {
         let is_idle = !under_way.stopping
             && under_way.todo.is_empty()
             && under_way.asking.is_none()
@@ -328,16 +361,35 @@ impl<'a> RunDriver<'a> {
             && under_way.summarising.is_none();
         let is_local =
             under_way.backend.as_ref().is_none_or(|now| now.at == BackendLocation::Local);
-        if !is_idle || !is_local {
-            return None;
+        (is_idle && is_local).then(|| under_way.call_ids.values().cloned().collect())
+    }
+
+    /// Tells the run that the user started whether this one, of a sub-agent, can be parked with it.
+    fn report_waiting_calls(&mut self, under_way: &RunState<'a>) {
+        let Some(subagent) = &self.active.subagent else { return };
+        // A prompt that waits behind it would begin.
+        let calls = self.waiting_calls(under_way).filter(|_| self.state.queue_load().0 == 0);
+        if calls != self.parking.reported_calls {
+            self.parking.reported_calls.clone_from(&calls);
+            subagent.asker.set_subagent_calls(&self.active.session, calls);
         }
-        let calls = under_way.call_ids.values().map(String::as_str);
-        let since = self.state.asker.waiting_since(calls)?;
-        let due = match self.parking.is_requested {
-            true => Instant::now(),
-            false => since + self.inner.config.limits.park_after,
+    }
+
+    /// Parks the run of a sub-agent, whose questions are only in the store now; not if it has to end.
+    async fn park_with_parent(
+        &mut self,
+        under_way: &mut RunState<'a>,
+    ) -> Option<OwnedMutexGuard<()>> {
+        self.parking.is_ordered = true;
+        let sending = Arc::clone(&self.state.sending);
+        let order = tokio::select! {
+            biased;
+            _ = self.active.wait_for_stop() => return None,
+            order = sending.lock_owned() => order,
         };
-        Some(self.parking.not_before.map_or(due, |not_before| due.max(not_before)))
+        self.save(under_way).await;
+        self.flush(under_way).await;
+        (!self.outbox.is_broken()).then_some(order)
     }
 
     /// Parks the run, if the store has all of it: its calls are dropped before they began, and
@@ -358,7 +410,16 @@ impl<'a> RunDriver<'a> {
             && !self.outbox.is_broken()
             && self.park_time(under_way).is_some()
             && state.queue_load().0 == 0;
-        (can_park && state.asker.park(&self.active.run)).then_some(order)
+        if !can_park || !state.asker.park(&self.active.run) {
+            return None;
+        }
+        // From here on, no answer reaches anything in memory.
+        let subagents = state.asker.subagent_runs();
+        subagents.iter().for_each(|run| run.park.cancel());
+        for run in subagents {
+            run.done.cancelled().await;
+        }
+        Some(order)
     }
 
     /// Performs one action. Returns the outcome if it ends the run.
@@ -743,6 +804,10 @@ impl<'a> RunDriver<'a> {
                 Some(subagent) => Arc::clone(&subagent.asker),
                 None => Arc::clone(&self.state.asker),
             },
+            path: match &self.active.subagent {
+                Some(subagent) => subagent.path.clone(),
+                None => Vec::new(),
+            },
             depth: self.depth(),
             root,
             tool_filters: self.tool_filters(),
@@ -757,12 +822,14 @@ impl<'a> RunDriver<'a> {
         under_way: &mut RunState<'a>,
         alarms: &mut StopSignals<'a>,
     ) -> DriverEvent {
+        self.report_waiting_calls(under_way);
         let (writing, full) = (self.outbox.is_writing(), self.outbox.is_full());
         let saving = under_way.unsaved.is_saving();
         let (may_stop, calling) = (!under_way.stopping, !under_way.calls.is_empty());
         let has_deadline = self.deadline.is_some();
         let has_work_time = self.budget.time_max().is_some();
         let (give_up, park_at) = (under_way.give_up, self.park_time(under_way));
+        let is_parked_with_parent = self.parking.is_ordered;
         let is_park_requested = self.parking.is_requested;
         let (leaving, may_leave) = (under_way.leaving, !under_way.stopping);
         let leave = async move {
@@ -786,6 +853,9 @@ impl<'a> RunDriver<'a> {
         tokio::select! {
             biased;
             end = &mut alarms.stopped, if may_stop => DriverEvent::Input(TurnInput::Stop(end)),
+            () = &mut alarms.park_order, if may_stop && !is_parked_with_parent => {
+                DriverEvent::ParkOrdered
+            }
             () = &mut alarms.late, if may_stop && has_deadline => {
                 DriverEvent::Input(TurnInput::Stop(RunOutcome::Aborted { by: "timeout".to_owned() }))
             }
@@ -852,7 +922,10 @@ impl<'a> RunDriver<'a> {
                 self.parking.is_requested = true;
             }
             // Handled before, because they read the store, or by the next look at the run.
-            DriverEvent::WorkTimeUsed | DriverEvent::ParkDue | DriverEvent::HandoverDue => {}
+            DriverEvent::WorkTimeUsed
+            | DriverEvent::ParkDue
+            | DriverEvent::ParkOrdered
+            | DriverEvent::HandoverDue => {}
         }
     }
 
@@ -1115,11 +1188,14 @@ async fn read_summary(mut stream: ModelStream) -> Result<TranscriptSummary, Mode
 }
 
 async fn ask_to_continue(state: &SessionState, active: &ActiveRun, why: String) -> LoopGuardAnswer {
-    let (asker, why) = match &active.subagent {
-        Some(subagent) => (&subagent.asker, format!("sub-agent `{}`: {why}", subagent.name)),
-        None => (&state.asker, why),
+    let answer = match &active.subagent {
+        Some(subagent) => {
+            let origin = QuestionOrigin { path: subagent.path.clone(), call: String::new() };
+            subagent.asker.ask_to_continue(why, Some((&subagent.name, origin))).await
+        }
+        None => state.asker.ask_to_continue(why, None).await,
     };
-    match asker.ask_to_continue(why).await.is_allow() {
+    match answer.is_allow() {
         true => LoopGuardAnswer::Continue,
         false => LoopGuardAnswer::Stop,
     }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use zero_core::{RunId, SessionId};
 use zero_policy::PermissionMode;
 
-use crate::approvals::{EarlierQuestion, InteractionBroker};
+use crate::approvals::{EarlierQuestion, InteractionBroker, ParkableRun};
 use crate::event::RunOutcome;
 use crate::node_membership::SessionLease;
 use crate::sessions::ledger_recorder::LedgerRecorder;
@@ -83,6 +83,10 @@ pub(super) struct ActiveRun {
     stop: CancellationToken,
     stop_as: OnceLock<RunOutcome>,
     park: CancellationToken,
+    /// Cancelled when it has to park with the run of its parent.
+    park_order: CancellationToken,
+    /// Whether it was given up and waits in the store.
+    parked: AtomicBool,
     handover: CancellationToken,
     /// Until when its calls may end before it is handed over.
     handover_until: OnceLock<Instant>,
@@ -101,7 +105,7 @@ impl ActiveRun {
         owner: String,
         subagent: Option<Arc<SubagentRun>>,
     ) -> Arc<Self> {
-        let (done, stop, park, handover) = Default::default();
+        let (done, stop, park, park_order, handover) = Default::default();
         let over = AtomicBool::new(false);
         Arc::new(Self {
             run,
@@ -111,6 +115,8 @@ impl ActiveRun {
             stop,
             stop_as: OnceLock::new(),
             park,
+            park_order,
+            parked: AtomicBool::new(false),
             handover,
             handover_until: OnceLock::new(),
             hands_itself_over: AtomicBool::new(false),
@@ -148,6 +154,26 @@ impl ActiveRun {
     /// Waits for [`Self::request_park`].
     pub(super) async fn wait_for_park_request(&self) {
         self.park.cancelled().await;
+    }
+
+    /// How the run of a sub-agent is parked with that of its parent.
+    pub(super) fn parkable(&self) -> ParkableRun {
+        ParkableRun { park: self.park_order.clone(), done: self.done.clone() }
+    }
+
+    /// Waits until the run has to park, since all that it waits for was taken from memory.
+    pub(super) async fn wait_for_park_order(&self) {
+        self.park_order.cancelled().await;
+    }
+
+    /// Marks that the run waits in the store, and is executed here no more.
+    pub(super) fn mark_parked(&self) {
+        self.parked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the run waits in the store.
+    pub(super) fn is_parked(&self) -> bool {
+        self.parked.load(Ordering::Relaxed)
     }
 
     /// Asks the run to stop where it is, so that another process continues it. Calls that run have

@@ -190,6 +190,7 @@ impl SessionManagerInner {
                     Ok(DriveOutcome::Ended(ended)) => ended,
                     Ok(DriveOutcome::Parked(order)) => {
                         span.record("outcome", "parked");
+                        active.mark_parked();
                         self.release_parked_run(state, active).await;
                         return Some(order);
                     }
@@ -460,13 +461,20 @@ impl SessionManagerInner {
         outbox.resume(parked_runs::open_calls(&point), point.usage);
         let record = store.session_by_id(&active.session).await?;
         let record = record.ok_or(StoreError::NoSession(active.session.to_string()))?;
-        let agent = self.find_agent(&record.agent)?.clone();
+        let subagent = active.subagent.as_deref();
+        let agent = match subagent {
+            Some(subagent) => subagent.profile.clone(),
+            None => self.find_agent(&record.agent)?.clone(),
+        };
         let (model, dialect) = match parked_runs::is_direct_call(&point) {
             true => (Arc::new(DirectModel::new()) as _, DialectName::Canonical),
             false => {
                 // The transcript is in the dialect of the first model, whichever answers now.
                 let first = self.model_for(&record, &agent)?;
-                let dialect = choose_dialect(&agent, Some(first.info()));
+                let dialect = match subagent {
+                    Some(subagent) => subagent.dialect,
+                    None => choose_dialect(&agent, Some(first.info())),
+                };
                 (self.model_from(&record, &agent, point.model.as_deref())?, dialect)
             }
         };
@@ -477,7 +485,7 @@ impl SessionManagerInner {
             });
         }
         outbox.flush().await?;
-        let run_budget = prompt.budget;
+        let run_budget = subagent.map_or(prompt.budget, |subagent| subagent.budget);
         let mut budget = self.run_budget(active, &record, run_budget, &*model);
         // Whether it is used up is checked before the next request, as if it had not been parked.
         let BudgetCheck { notices, .. } = budget.check(&**store, point.usage).await?;
@@ -567,7 +575,7 @@ impl SessionManagerInner {
     /// works again or the process ends; in that case, the next start ends the run. Meanwhile it tells those who
     /// follow the run. It gives up if the store is damaged, which does not pass.
     pub(super) async fn finish_run(
-        &self,
+        self: &Arc<Self>,
         state: &SessionState,
         active: &ActiveRun,
         completion: RunCompletion,
@@ -585,12 +593,18 @@ impl SessionManagerInner {
             return self.give_up(active, &error);
         }
         let mut last = outbox.close("the run ended before this call did").await;
+        // Those that were to go on and did not.
+        let subagents = match active.subagent {
+            None => state.asker.parked_subagents(),
+            Some(_) => Vec::new(),
+        };
         let unused = state.asker.take_unused_questions(&active.run).into_iter();
         last.extend(
             unused.map(|question| new_event(Some(&active.run), question.withdrawal_event())),
         );
         last.push(new_event(Some(&active.run), EventKind::RunEnded { end: end.clone(), usage }));
         active.mark_over();
+        self.end_parked_subagents(&subagents).await;
         let mut delays = FINISH_RETRY_DELAYS.into_iter();
         let mut unrecorded = None;
         let mut attempts = 0_usize;

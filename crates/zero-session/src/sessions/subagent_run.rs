@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use zero_core::event::SubagentStep;
 use zero_core::text_shortening::one_line;
 use zero_core::{Budget, CallProgress};
 use zero_runtime::DialectName;
@@ -23,6 +24,8 @@ pub(crate) struct SubagentRun {
     pub(crate) profile: AgentProfile,
     /// The run that started it.
     pub(crate) parent: ParentRun,
+    /// The sub-agents from the one that the user's run started to this one.
+    pub(crate) path: Vec<SubagentStep>,
     /// How many runs are above it.
     pub(crate) depth: u32,
     /// The tools that the agents above it may use, each as in their profiles.
@@ -48,6 +51,14 @@ pub(crate) struct CallAllowance {
 impl CallAllowance {
     pub(crate) fn new(calls_max: Option<u64>) -> Self {
         Self { left: calls_max.map(AtomicU64::new) }
+    }
+
+    /// Takes calls that were made before the run was parked, as far as any are left.
+    pub(crate) fn take_many(&self, calls: u64) {
+        if let Some(left) = &self.left {
+            let less = |left: u64| Some(left.saturating_sub(calls));
+            let _ = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        }
     }
 
     /// Takes one call; returns false if none is left.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
+use zero_core::event::SubagentStep;
 use zero_core::{
     Budget, ErrorReason, RunId, SessionId, ToolCall, ToolError, ToolKind, ToolOutcome,
 };
@@ -21,7 +22,7 @@ use crate::approvals::InteractionBroker;
 use crate::event::{EventKind, ParentRun, RootRun, RunOutcome, TokenUsage, ToolCallStatus};
 use crate::key::SessionKey;
 use crate::message::{MessageRole, ModelMessage};
-use crate::sessions::session_state::{ActiveBackend, LentBackend};
+use crate::sessions::session_state::{ActiveBackend, ActiveRun, LentBackend};
 use crate::sessions::subagent_answer::{SubagentAnswer, SubagentTally, SubagentTotals};
 use crate::sessions::subagent_run::{CallAllowance, SubagentProgress, SubagentRun};
 use crate::sessions::task_tool::{TaskArgs, TaskIsolation};
@@ -37,7 +38,7 @@ const LEDGER_PAGES_MAX: usize = 100;
 /// Name of a sub-agent whose call names no agent.
 const UNNAMED: &str = "task";
 /// Who stops a sub-agent when the call that started it is cancelled.
-const STOPPED_BY: &str = "parent";
+pub(super) const STOPPED_BY: &str = "parent";
 
 /// The run whose calls start sub-agents.
 pub(super) struct TaskParent {
@@ -53,6 +54,8 @@ pub(super) struct TaskParent {
     /// Agents that files define.
     pub(super) agents: Vec<AgentDefinition>,
     pub(super) asker: Arc<InteractionBroker>,
+    /// The sub-agents from the one that the user's run started to this one; empty if it is the user's run.
+    pub(super) path: Vec<SubagentStep>,
     /// How many runs are above it.
     pub(super) depth: u32,
     pub(super) root: RootRun,
@@ -63,54 +66,73 @@ pub(super) struct TaskParent {
     pub(super) calls: Arc<CallAllowance>,
 }
 
+/// A sub-agent that a call starts, or goes on with.
+struct CalledSubagent {
+    record: SessionRecord,
+    /// Whether it waited for an answer.
+    is_continued: bool,
+}
+
 /// Makes a call of the tool `Task`. It completes even if its caller no longer waits, so that nothing
-/// of the sub-agent is left over.
+/// of the sub-agent is left over. It has no outcome if the sub-agent was parked.
 pub(super) fn run_task(
     parent: TaskParent,
     call: ToolCall,
     cancel: CancellationToken,
     watch: Arc<dyn CallObserver>,
 ) -> BoxFuture<'static, ToolOutcome> {
-    let work: BoxFuture<'static, ToolOutcome> = Box::pin(async move {
-        let outcome = parent.run_subagent(call, cancel, watch).await;
-        outcome.unwrap_or_else(|error| error.with_tool(TASK_TOOL).into())
+    let work: BoxFuture<'static, Option<ToolOutcome>> = Box::pin(async move {
+        let ended = parent.run_subagent(call, cancel, watch).await;
+        ended.unwrap_or_else(|error| Some(error.with_tool(TASK_TOOL).into()))
     });
     Box::pin(async move {
-        tokio::spawn(work).await.unwrap_or_else(|_| {
-            let text = "the sub-agent failed because of an internal error; see zero's log";
-            ToolError::failed(ErrorReason::Panic, text).with_tool(TASK_TOOL).into()
-        })
+        match tokio::spawn(work).await {
+            Ok(Some(outcome)) => outcome,
+            // The run that waits for this is parked, which drops it.
+            Ok(None) => std::future::pending().await,
+            Err(_) => {
+                let text = "the sub-agent failed because of an internal error; see zero's log";
+                ToolError::failed(ErrorReason::Panic, text).with_tool(TASK_TOOL).into()
+            }
+        }
     })
 }
 
 impl TaskParent {
+    /// Returns nothing if the sub-agent was parked.
     async fn run_subagent(
         self,
         call: ToolCall,
         cancel: CancellationToken,
         watch: Arc<dyn CallObserver>,
-    ) -> Result<ToolOutcome, ToolError> {
+    ) -> Result<Option<ToolOutcome>, ToolError> {
         let args = TaskArgs::parse(&call.input)?;
         let profile = self.find_profile(args.agent.as_deref())?;
         let isolation = self.choose_isolation(&args);
         let name = args.agent.clone().unwrap_or_else(|| UNNAMED.to_owned());
         watch.on_described(format!("{name}: {}", args.description), ToolKind::Think, Vec::new());
-        let record = self.create_session(&name, &profile, &args.description).await;
-        let record = record.map_err(|error| session_failure(&error))?;
+        let called = self.find_or_create(&call, &name, &profile, &args.description).await?;
+        let CalledSubagent { record, is_continued } = called;
         let request = SubagentRequest {
             session: record.id.clone(),
             name: name.clone(),
             call: call.id.clone(),
             mode: profile.mode,
             isolation,
+            is_continued,
         };
         let tools = match self.backend.backend.open_subagent(request).await {
             Ok(tools) => tools,
             Err(error) => {
-                self.discard(&record).await;
+                match is_continued {
+                    true => self.end_parked(&record).await,
+                    false => self.discard(&record).await,
+                }
                 return Err(ToolError::failed(ErrorReason::Io, error.to_string()));
             }
         };
+        let task = call.id.as_str().to_owned();
+        let step = SubagentStep { task, session: record.id.to_string() };
         let subagent = SubagentRun {
             name,
             profile,
@@ -121,6 +143,7 @@ impl TaskParent {
                 call: String::from(call.id),
                 root: self.root.clone(),
             },
+            path: self.path.iter().cloned().chain([step]).collect(),
             depth: self.depth.saturating_add(1),
             tool_filters: self.tool_filters.clone(),
             dialect: self.dialect,
@@ -131,13 +154,55 @@ impl TaskParent {
         };
         subagent.progress.start(record.key.to_string());
         let name = subagent.name.clone();
-        let ended =
-            self.run_prompt(&record, &tools, args.prompt, Arc::new(subagent), &cancel).await;
+        let prompt = (!is_continued).then_some(args.prompt);
+        let ended = self.run_prompt(&record, &tools, prompt, Arc::new(subagent), &cancel).await;
+        if matches!(ended, Ok(None)) {
+            return Ok(None);
+        }
         // However it ended: its programs stop, and what it changed is committed.
         let worktree = tools.close_subagent().await.map_err(|error| error.to_string());
-        let (end, totals, text) = ended.map_err(|error| session_failure(&error))?;
+        if is_continued {
+            self.end_parked(&record).await;
+        }
+        let ended = ended.map_err(|error| session_failure(&error))?;
+        let Some((end, totals, text)) = ended else { return Ok(None) };
         let session_key = record.key.to_string();
-        Ok(SubagentAnswer { name, session_key, end, totals, text, worktree }.into_outcome())
+        let answer = SubagentAnswer { name, session_key, end, totals, text, worktree };
+        Ok(Some(answer.into_outcome()))
+    }
+
+    /// The sub-agent that this call had started when its run was parked, or a new one.
+    async fn find_or_create(
+        &self,
+        call: &ToolCall,
+        name: &str,
+        profile: &AgentProfile,
+        title: &str,
+    ) -> Result<CalledSubagent, ToolError> {
+        let Some(known) = self.asker.parked_subagent(call.id.as_str()) else {
+            let record = self.create_session(name, profile, title).await;
+            let record = record.map_err(|error| session_failure(&error))?;
+            return Ok(CalledSubagent { record, is_continued: false });
+        };
+        let gone = || {
+            let text = "the sub-agent waited for an answer, and its session was removed meanwhile; what it had done remains";
+            ToolError::failed(ErrorReason::Interrupted, text)
+        };
+        let id = SessionId::new(known).map_err(|_| gone())?;
+        match self.inner.config.store.session_by_id(&id).await {
+            Ok(Some(record)) => Ok(CalledSubagent { record, is_continued: true }),
+            Ok(None) => {
+                self.asker.withdraw_earlier_of(&id).await;
+                Err(gone())
+            }
+            Err(error) => Err(session_failure(&error.into())),
+        }
+    }
+
+    /// Withdraws what a sub-agent asked that does not go on, and ends its run and those below it.
+    async fn end_parked(&self, record: &SessionRecord) {
+        let sessions = self.asker.withdraw_earlier_of(&record.id).await;
+        self.inner.end_parked_subagents(&sessions).await;
     }
 
     /// Where a sub-agent works. Neither the call nor its agent can take back what the other asks for.
@@ -236,18 +301,17 @@ impl TaskParent {
         Ok(record)
     }
 
-    /// Runs the prompt and returns its end, what it used, and the last words.
+    /// Runs the prompt, or continues the run that was parked if there is none. Returns its end, what it used, and
+    /// the last words; nothing if it was parked.
     async fn run_prompt(
         &self,
         record: &SessionRecord,
         tools: &Arc<dyn ToolBackend>,
-        prompt: String,
+        prompt: Option<String>,
         subagent: Arc<SubagentRun>,
         cancel: &CancellationToken,
-    ) -> Result<(RunOutcome, SubagentTotals, String), SessionError> {
-        let (inner, address) = (&self.inner, record.address());
-        let run = RunId::from_bits(fastrand::u128(..));
-        let state = inner.session_state(&record.id);
+    ) -> Result<Option<(RunOutcome, SubagentTotals, String)>, SessionError> {
+        let state = self.inner.session_state(&record.id);
         let backend = ActiveBackend {
             backend: Arc::clone(tools),
             closed: self.backend.closed.clone(),
@@ -255,35 +319,100 @@ impl TaskParent {
         };
         let mode = subagent.profile.mode;
         state.set_lent_backend(Some(LentBackend { backend, mode }));
+        let ran = async {
+            let run = match prompt {
+                Some(prompt) => self.begin(record, prompt, subagent, cancel).await?,
+                None => self.go_on(record, subagent, cancel).await?,
+            };
+            match run {
+                Some(run) => Ok(Some(self.read_end(record, &run).await?)),
+                None => Ok(None),
+            }
+        };
+        let ran = ran.await;
+        state.set_lent_backend(None);
+        self.inner.evict_state(&state);
+        ran
+    }
+
+    /// Runs the prompt of a new sub-agent to its end; returns nothing if it was parked.
+    async fn begin(
+        &self,
+        record: &SessionRecord,
+        prompt: String,
+        subagent: Arc<SubagentRun>,
+        cancel: &CancellationToken,
+    ) -> Result<Option<RunAddress>, SessionError> {
+        let run = RunId::from_bits(fastrand::u128(..));
         let prompt = Prompt {
             text: prompt,
             reading: SlashHandling::Verbatim,
             folder_access: self.folder_access.clone(),
             ..Prompt::default()
         };
-        let ran = async {
-            inner.send(&address, run.clone(), prompt, Some(subagent)).await?;
-            let run_address = RunAddress::new(&record.id, &run);
-            let active = inner.lock_active_runs().get(&run_address).cloned();
-            if let Some(active) = active
-                && cancel.run_until_cancelled(active.done.cancelled()).await.is_none()
-            {
-                active.stop(RunOutcome::Aborted { by: STOPPED_BY.to_owned() });
-                active.done.cancelled().await;
-            }
-            let ended_run = inner.config.store.run(&run_address).await?;
-            let transcript = inner.config.store.transcript(&record.id, None).await?;
-            let is_answer = |message: &&ModelMessage| message.role == MessageRole::Assistant;
-            let answer = transcript.messages.iter().rev().find(is_answer);
-            let text = answer.map(|message| message.text()).unwrap_or_default();
-            let (end, usage) = ended_run.map(|ended| (ended.end, ended.usage)).unwrap_or_default();
-            let totals = read_totals(&*inner.config.store, &record.id, usage).await?;
-            Ok((end.unwrap_or(RunOutcome::Interrupted), totals, text))
+        let inner = &self.inner;
+        inner.send(&record.address(), run.clone(), prompt, Some(subagent)).await?;
+        let run = RunAddress::new(&record.id, &run);
+        let active = inner.lock_active_runs().get(&run).cloned();
+        let is_parked = match active {
+            Some(active) => self.wait_for(&active, cancel).await,
+            None => false,
         };
-        let ran = ran.await;
-        state.set_lent_backend(None);
-        inner.evict_state(&state);
-        ran
+        Ok((!is_parked).then_some(run))
+    }
+
+    /// Continues a sub-agent that waited for an answer; returns nothing if it was parked again.
+    async fn go_on(
+        &self,
+        record: &SessionRecord,
+        subagent: Arc<SubagentRun>,
+        cancel: &CancellationToken,
+    ) -> Result<Option<RunAddress>, SessionError> {
+        let asked = self.asker.earlier_questions_of(&record.id);
+        let (inner, access) = (&self.inner, &self.folder_access);
+        let active = inner.continue_subagent(record, subagent, &asked, access).await?;
+        if let Some(active) = active {
+            let is_parked = self.wait_for(&active, cancel).await;
+            return Ok((!is_parked).then(|| active.address()));
+        }
+        // It has ended meanwhile, or could not be continued.
+        let last = inner.config.store.last_events(&record.id, u64::MAX, LEDGER_PAGE).await?;
+        let ended = last.into_iter().rev().find_map(|event| match event.kind {
+            EventKind::RunEnded { .. } => event.run,
+            _ => None,
+        });
+        let ended = ended.ok_or_else(|| {
+            SessionError::Busy("the sub-agent waited for an answer and cannot go on".to_owned())
+        })?;
+        Ok(Some(RunAddress::new(&record.id, &ended)))
+    }
+
+    /// Waits for the end of the run, which ends with the call. Returns whether it was parked instead.
+    async fn wait_for(&self, active: &ActiveRun, cancel: &CancellationToken) -> bool {
+        if cancel.run_until_cancelled(active.done.cancelled()).await.is_none()
+            && !active.is_parked()
+        {
+            active.stop(RunOutcome::Aborted { by: STOPPED_BY.to_owned() });
+            active.done.cancelled().await;
+        }
+        active.is_parked()
+    }
+
+    /// How the run of a sub-agent ended, what it used, and its last words.
+    async fn read_end(
+        &self,
+        record: &SessionRecord,
+        run: &RunAddress,
+    ) -> Result<(RunOutcome, SubagentTotals, String), SessionError> {
+        let store = &self.inner.config.store;
+        let ended_run = store.run(run).await?;
+        let transcript = store.transcript(&record.id, None).await?;
+        let is_answer = |message: &&ModelMessage| message.role == MessageRole::Assistant;
+        let answer = transcript.messages.iter().rev().find(is_answer);
+        let text = answer.map(|message| message.text()).unwrap_or_default();
+        let (end, usage) = ended_run.map(|ended| (ended.end, ended.usage)).unwrap_or_default();
+        let totals = read_totals(&**store, &record.id, usage).await?;
+        Ok((end.unwrap_or(RunOutcome::Interrupted), totals, text))
     }
 
     /// Removes the session of a sub-agent that did not begin.

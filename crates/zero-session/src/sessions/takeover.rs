@@ -115,7 +115,9 @@ impl SessionManagerInner {
                 ClaimOutcome::Claimed(claim) => claim,
                 ClaimOutcome::Held(_) => return Ok(()),
             };
-            if !store.open_questions(QuestionScope::Session(session)).await?.is_empty() {
+            if !store.open_questions(QuestionScope::Session(session)).await?.is_empty()
+                || self.question_of_subagent(session).await?.is_some()
+            {
                 return Ok(store.release_claim(session, claim).await?);
             }
             let unfinished = store.unfinished_runs(Some(session)).await?;

@@ -8,6 +8,7 @@ pub(crate) mod fixture;
 mod limits;
 mod mem_store;
 mod parked_runs;
+mod parked_subagents;
 /// The server of `tests/it`.
 #[cfg(feature = "cluster")]
 #[expect(dead_code, reason = "other tests use the rest")]

@@ -24,8 +24,8 @@ pub(super) fn apply<'a>(
     match entry {
         QuestionEntry::Asked { at, id, run } => {
             let Some((asked_ms, body)) = entry_at(*at) else { return Ok(()) };
-            // A client that hosts the tools asks its own user, and takes the question with it. The run of a
-            // sub-agent ends with that of its parent.
+            // A client that hosts the tools asks its own user, and takes the question with it. What a
+            // sub-agent asks is recorded in the session that the user started.
             db.prepare_cached(
                 "INSERT OR IGNORE INTO open_questions (id, session, run, asked_ms, body)
                  SELECT ?, row, ?, ?, ? FROM sessions

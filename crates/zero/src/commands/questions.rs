@@ -20,7 +20,8 @@ use crate::cli::{
 };
 use crate::commands::run::run_printer::{RunDetails, RunPrinter};
 use crate::commands::run::unattended_run::{
-    UnattendedRun, answer_id, answer_word, describe_approval, describe_form, render_preview,
+    ParkedQuestion, UnattendedRun, answer_id, answer_word, describe_approval, describe_form,
+    render_preview,
 };
 use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
@@ -165,14 +166,11 @@ async fn answer(
 ) -> anyhow::Result<ExitOutcome> {
     let connection = connect(app, &args.remote, &args.settings).await?;
     match answer_and_subscribe(app, args, &connection).await {
-        Ok((run, others)) => match (run, others) {
-            (None, _) => {
-                connection.close().await;
-                Ok(ExitOutcome::Ok)
-            }
-            (Some(run), Some(other)) => run.park(connection, &other).await,
-            (Some(run), None) => run.follow(connection, cancel).await,
-        },
+        Ok(Some(run)) => run.follow(connection, cancel).await,
+        Ok(None) => {
+            connection.close().await;
+            Ok(ExitOutcome::Ok)
+        }
         Err(error) => {
             connection.close().await;
             Err(error)
@@ -232,16 +230,16 @@ fn render_question(stream: &TerminalStream, question: &WaitingQuestion) -> Strin
     text + &call.map(|call| render_preview(stream, call)).unwrap_or_default()
 }
 
-/// Answers the question. Returns its run, and another question that the run waits for.
+/// Answers the question. Returns its run, with the other questions that the run waits for.
 async fn answer_and_subscribe<'a>(
     app: &'a AppContext,
     args: &QuestionsAnswerArgs,
     connection: &CliGatewayConnection,
-) -> anyhow::Result<(Option<UnattendedRun<'a>>, Option<String>)> {
+) -> anyhow::Result<Option<UnattendedRun<'a>>> {
     let client = &connection.client;
     let found = client.request::<ZeroApprovalsList>(ApprovalsListParams::default()).await?;
     let mut questions = to_questions(found);
-    let question = questions.swap_remove(find_question(&questions, &args.id)?);
+    let question = questions.remove(find_question(&questions, &args.id)?);
     if let Some(call) = &question.call {
         // Shows the call before its answer is sent, in case the user has not seen it.
         let err = &app.terminal.err;
@@ -273,17 +271,20 @@ async fn answer_and_subscribe<'a>(
             client.request::<ZeroApprovalsResolve>(resolve).await?;
         }
     }
-    let Some(run_id) = question.run_id else { return Ok((None, None)) };
-    let other = questions
-        .into_iter()
-        .find(|other| other.run_id.as_ref() == Some(&run_id))
-        .map(|other| other.description);
+    let Some(run_id) = question.run_id else { return Ok(None) };
+    let is_of_run = |other: &WaitingQuestion| other.run_id.as_ref() == Some(&run_id);
+    let waiting = questions.into_iter().filter(is_of_run).map(|other| {
+        let call = other.call.as_ref();
+        let preview = call.map(|call| render_preview(&app.terminal.err, call)).unwrap_or_default();
+        ParkedQuestion { id: other.id, preview, description: other.description }
+    });
+    let waiting = waiting.collect();
     let form = if args.json { OutputFormat::StreamJson } else { OutputFormat::Text };
     let counter = ElapsedCounter::new(&app.terminal.err);
     let printer = RunPrinter::new(&app.terminal, form, RunDetails::default(), counter);
     let session_key = question.session_key;
-    let run = UnattendedRun { app, session_key, run_id, printer, early: VecDeque::new() };
-    Ok((Some(run), other))
+    let run = UnattendedRun { app, session_key, run_id, printer, early: VecDeque::new(), waiting };
+    Ok(Some(run))
 }
 
 /// The action and the values of an answer to a form, which has to fit its schema: an answer counts

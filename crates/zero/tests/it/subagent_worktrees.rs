@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::config::write_file;
 use crate::process_cleanup::{find_sleepers, unique_seconds};
-use crate::subagents::{SubagentFixture, task};
+use crate::subagents::{SubagentFixture, task, waiting_questions};
 
 /// Longest time that a test waits for something that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -162,6 +162,30 @@ fn changes_in_worktree_become_a_branch_that_can_be_merged() {
         assert_eq!(made.ok().as_deref(), Some("more\n"), "{mode}: {}", fixture.base.last_result());
         fixture.git(&["reset", "-q", "--hard", "HEAD~2"]);
     }
+}
+
+#[test]
+fn worktree_is_kept_while_its_subagent_waits() {
+    let fixture = WorktreeFixture::new(json!({}));
+    let write = |name: &str| call("Write", json!({"file_path": name, "content": "made\n"}));
+    let work = worktree_task(&[write("one.txt"), write("two.txt")]);
+    let seen = fixture.run(&["--park"], &[work]);
+    assert!(seen.starts_with("exit 6"), "{seen}");
+    for name in ["one.txt", "two.txt"] {
+        // Neither a clean-up nor another worktree takes it over.
+        fixture.base.zero.run(&["prune"]);
+        let [tree] = &fixture.worktrees()[..] else { panic!("one worktree: {name}") };
+        assert!(!tree.join(name).exists());
+        assert_eq!(fixture.branches(), [] as [&str; 0]);
+        let [(id, _)] = &waiting_questions(&fixture.base)[..] else { panic!("one question") };
+        let seen = fixture.base.zero.run(&["questions", "answer", id, "allow_once"]);
+        let code = if name == "one.txt" { "exit 6" } else { "exit 0" };
+        assert!(seen.starts_with(code), "{name}: {seen}");
+    }
+    let [branch] = &fixture.branches()[..] else { panic!("one branch") };
+    let files = fixture.git(&["diff", "--name-only", &format!("main...{branch}")]);
+    assert_eq!(files, "one.txt\ntwo.txt");
+    assert_eq!(fixture.worktrees(), [] as [PathBuf; 0]);
 }
 
 #[test]

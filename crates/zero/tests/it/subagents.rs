@@ -184,15 +184,94 @@ fn dry_run_discards_what_subagents_changed() {
     assert!(!fixture.path("repo/made.txt").exists());
 }
 
+/// The questions that wait: the id and the title of each.
+pub(crate) fn waiting_questions(fixture: &SubagentFixture) -> Vec<(String, String)> {
+    let listed = fixture.zero.stdout(&["questions", "list", "--json"]);
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let question = |it: &Value| (text(&it["request"]["id"]), text(&it["request"]["title"]));
+    listed["approvals"].as_array().unwrap().iter().map(question).collect()
+}
+
 #[test]
-fn question_of_subagent_is_not_parked() {
+fn question_of_subagent_is_parked_and_its_answer_continues_it() {
     let fixture = SubagentFixture::new(json!({}));
     let steps = [write_task("made.txt"), "turn".to_owned(), "say Well.".to_owned()];
     let seen = fixture.run(&["--park"], &steps);
-    assert!(!seen.starts_with("exit 6") && seen.contains("Well."), "{seen}");
+    assert!(seen.starts_with("exit 6"), "{seen}");
+    assert!(seen.contains("the run waits for your answer: sub-agent `task`: "), "{seen}");
+    assert!(!seen.contains("the user rejected"), "{seen}");
     assert!(!fixture.path("repo/made.txt").exists());
-    let waiting = fixture.zero.run(&["questions", "list"]);
-    assert!(waiting.contains("no question waits"), "{waiting}");
+    let [(id, title)] = &waiting_questions(&fixture)[..] else { panic!("one question waits") };
+    assert!(title.starts_with("sub-agent `task`: "), "{title}");
+    let seen = fixture.zero.run(&["questions", "answer", id, "allow_once"]);
+    assert!(seen.starts_with("exit 0") && seen.contains("Well."), "{seen}");
+    assert!(fixture.path("repo/made.txt").exists());
+    assert!(fixture.last_result().contains("Written."), "{}", fixture.last_result());
+    let children = fixture.zero.stdout(&["sessions", "list", "--subagents-of", "s", "--json"]);
+    let children: Value = serde_json::from_str(&children).unwrap();
+    assert_eq!(children.as_array().unwrap().len(), 1, "it is the same sub-agent");
+    let seen = fixture.zero.run(&["questions", "answer", id, "allow_once"]);
+    assert!(seen.starts_with("exit 2"), "once: {seen}");
+}
+
+#[test]
+fn questions_of_two_subagents_are_answered_one_after_the_other() {
+    let fixture = SubagentFixture::new(json!({}));
+    let end = ["turn".to_owned(), "say Well.".to_owned()];
+    let steps: Vec<String> =
+        [write_task("one.txt"), write_task("two.txt")].into_iter().chain(end).collect();
+    let seen = fixture.run(&["--park"], &steps);
+    assert!(seen.starts_with("exit 6"), "{seen}");
+    assert_eq!(seen.matches("the run waits for your answer").count(), 2, "{seen}");
+    let asked = waiting_questions(&fixture);
+    assert_eq!(asked.len(), 2);
+    let seen = fixture.zero.run(&["questions", "answer", &asked[0].0, "allow_once"]);
+    assert!(seen.starts_with("exit 6") && seen.contains(&asked[1].0), "{seen}");
+    assert_eq!(waiting_questions(&fixture), asked[1..]);
+    let made = || ["repo/one.txt", "repo/two.txt"].map(|name| fixture.path(name).exists());
+    assert_eq!(made().into_iter().filter(|made| *made).count(), 1);
+    let seen = fixture.zero.run(&["questions", "answer", &asked[1].0, "allow_once"]);
+    assert!(seen.starts_with("exit 0") && seen.contains("Well."), "{seen}");
+    assert_eq!(made(), [true, true]);
+    assert!(waiting_questions(&fixture).is_empty());
+}
+
+#[test]
+fn question_of_subagent_outlives_killed_process() {
+    let fixture = SubagentFixture::new(json!({"subagents": {"maxDepth": 2}}));
+    // Two levels below.
+    let deep = task(&[&write_task("made.txt"), "turn", "say Passed on."], json!({}));
+    let script = format!("script:\n{deep}\nturn\nsay Well.");
+    let folder = fixture.path("repo").display().to_string();
+    let mut run = fixture
+        .zero
+        .command(&["run", "--park", "--session", "s", "--cwd", &folder, &script])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for("the question", || !waiting_questions(&fixture).is_empty());
+    // It may have parked the run already; either way the question is kept.
+    let _ = run.kill();
+    run.wait().unwrap();
+    let [(id, title)] = &waiting_questions(&fixture)[..] else { panic!("one question waits") };
+    assert!(title.starts_with("sub-agent `task`: sub-agent `task`: "), "{title}");
+    let seen = fixture.zero.run(&["questions", "answer", id, "allow_once"]);
+    assert!(seen.starts_with("exit 0") && seen.contains("Well."), "{seen}");
+    assert!(fixture.path("repo/made.txt").exists());
+    assert!(fixture.last_result().contains("Passed on."), "{}", fixture.last_result());
+}
+
+#[test]
+fn rejected_call_of_parked_subagent_does_not_run() {
+    let fixture = SubagentFixture::new(json!({}));
+    let steps = [write_task("made.txt"), "turn".to_owned(), "say Well.".to_owned()];
+    assert!(fixture.run(&["--park"], &steps).starts_with("exit 6"));
+    let [(id, _)] = &waiting_questions(&fixture)[..] else { panic!("one question waits") };
+    let seen = fixture.zero.run(&["questions", "answer", id, "reject_once"]);
+    assert!(seen.starts_with("exit 3") && seen.contains("Well."), "{seen}");
+    assert!(!fixture.path("repo/made.txt").exists());
 }
 
 #[test]

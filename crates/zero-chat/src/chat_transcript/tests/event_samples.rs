@@ -152,6 +152,7 @@ pub(super) fn approval_requested(call: &str) -> Event {
         options: vec![],
         cwd: "/w".to_owned(),
         expires_ms: 0,
+        subagent: None,
     }))
 }
 
@@ -167,6 +168,7 @@ fn question_asked(message: &str) -> Event {
         message: message.to_owned(),
         schema: None,
         url: None,
+        subagent: None,
     }))
 }
 

@@ -24,8 +24,8 @@ pub(super) async fn apply(
     match entry {
         QuestionEntry::Asked { at, id, run } => {
             let Some(row) = rows.get(*at) else { return Ok(()) };
-            // A client that hosts the tools asks its own user, and takes the question with it. The run of
-            // a sub-agent ends with that of its parent.
+            // A client that hosts the tools asks its own user, and takes the question with it. What
+            // a sub-agent asks is recorded in the session that the user started.
             transaction
                 .run(
                     "INSERT INTO zero.open_questions (id, session, run, asked_ms, body)

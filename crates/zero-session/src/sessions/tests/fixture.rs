@@ -28,6 +28,7 @@ use crate::event::{
 };
 use crate::event_bus::{DeliverySender, EventBus, Subscription};
 use crate::key::{SessionAddress, SessionKey};
+use crate::local_backend::subagent_tools::SubagentApprover;
 use crate::message::{MessageBlock, ToolInput};
 use crate::model::catalog::ModelCatalog;
 use crate::model::*;
@@ -435,7 +436,24 @@ impl ToolBackend for ScriptedToolBackend {
         self.log.lock().unwrap().push(format!("subagent {}{mode}", request.name));
         let log = Arc::clone(&self.log);
         let name = self.name.clone();
-        let tools = Self { log, order: None, name, store: None, silent: self.silent };
+        let order = self.order.as_ref().map(|parent| ToolBackendRequest {
+            session: request.session.clone(),
+            owner: parent.owner.clone(),
+            cwd: parent.cwd.clone(),
+            folder_access: parent.folder_access.clone(),
+            mode: request.mode,
+            approver: Arc::new(SubagentApprover {
+                parent: Arc::clone(&parent.approver),
+                call: request.call,
+                session: request.session,
+                name: request.name,
+                worktree: None,
+            }),
+            elicitor: Arc::clone(&parent.elicitor),
+            grants: Vec::new(),
+            result_lifetime: parent.result_lifetime,
+        });
+        let tools = Self { log, order, name, store: None, silent: self.silent };
         Box::pin(std::future::ready(Ok(Arc::new(tools) as Arc<dyn ToolBackend>)))
     }
 

@@ -47,6 +47,7 @@ fn asked(run: &str, id: &str, subject: ApprovalSubject) -> NewEvent {
         options: Vec::new(),
         cwd: String::new(),
         expires_ms: 0,
+        subagent: None,
     };
     let kind = EventKind::ApprovalRequested(request);
     NewEvent { run: Some(run_id(run)), time_ms: 9, kind }

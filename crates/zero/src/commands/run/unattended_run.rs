@@ -1,4 +1,4 @@
-//! Follows an unattended run: it parks at its first question.
+//! Follows an unattended run: it parks when it only waits for answers.
 //!
 //! The tools run with the gateway of this process, so that the store has the question and any process
 //! of this machine can continue the run.
@@ -11,7 +11,8 @@ use anyhow::Context;
 use serde_json::Map;
 use tokio_util::sync::CancellationToken;
 use zero_core::event::{ApprovalRequest, ApprovalSubject, EventKind, UserQuestion};
-use zero_core::{ResultDisplay, SessionId};
+use zero_core::{ResultDisplay, RunId, SessionId};
+use zero_runtime::tool::BoxFuture;
 use zero_runtime::{AGENT_ORIGIN, ApprovalAnswer};
 use zero_session::open_question::QuestionScope;
 use zero_wire::EventFrame;
@@ -33,6 +34,15 @@ use crate::terminal::{ElapsedCounter, STRONG, TerminalStream, escape_line};
 /// How long calls beside the one that waits may take to end before the run is stopped.
 const PARK_GRACE: Duration = Duration::from_secs(60);
 
+/// A question that a run waits for.
+pub(in crate::commands) struct ParkedQuestion {
+    pub(in crate::commands) id: String,
+    /// The change that a call would make to a file, as it is printed; empty if it makes none.
+    pub(in crate::commands) preview: String,
+    /// The question in a sentence, with the command that answers it.
+    pub(in crate::commands) description: String,
+}
+
 /// A run to follow.
 pub(in crate::commands) struct UnattendedRun<'a> {
     pub(in crate::commands) app: &'a AppContext,
@@ -41,6 +51,8 @@ pub(in crate::commands) struct UnattendedRun<'a> {
     pub(in crate::commands) printer: RunPrinter,
     /// Events that arrived before it was followed.
     pub(in crate::commands) early: VecDeque<EventFrame>,
+    /// The questions that it waits for.
+    pub(in crate::commands) waiting: Vec<ParkedQuestion>,
 }
 
 /// A prompt of an unattended run.
@@ -122,12 +134,13 @@ pub(super) async fn run_prompt(
     let counter = ElapsedCounter::new(&app.terminal.err);
     let printer = RunPrinter::new(&app.terminal, form, details, counter);
     let session_key = session.session_key;
-    let run = UnattendedRun { app, session_key, run_id, printer, early };
+    let run = UnattendedRun { app, session_key, run_id, printer, early, waiting: Vec::new() };
     run.follow(connection, cancel).await
 }
 
 impl UnattendedRun<'_> {
-    /// Prints what the run does until it ends or waits for an answer.
+    /// Prints what the run does until it ends, or only waits for answers: while one sub-agent waits, others go
+    /// on.
     pub(in crate::commands) async fn follow(
         mut self,
         mut connection: CliGatewayConnection,
@@ -135,9 +148,28 @@ impl UnattendedRun<'_> {
     ) -> anyhow::Result<ExitOutcome> {
         let client = connection.client.clone();
         let mut is_stopping = false;
+        let mut parking: Option<BoxFuture<'static, ()>> = None;
         loop {
+            if parking.is_none() && !self.waiting.is_empty() {
+                parking = Some(Box::pin(connection.park_runs()));
+            }
+            let parked = async {
+                match &mut parking {
+                    Some(parking) => parking.await,
+                    None => std::future::pending().await,
+                }
+            };
             let event = tokio::select! {
+                biased;
                 event = next_event(&mut self.early, &mut connection.events) => event,
+                () = parked => {
+                    if self.has_ended(&connection).await? {
+                        // Its end is on the way.
+                        parking = Some(Box::pin(std::future::pending()));
+                        continue;
+                    }
+                    return self.park(connection).await;
+                }
                 () = cancel.cancelled(), if !is_stopping => {
                     is_stopping = true;
                     let abort = ChatAbortParams {
@@ -180,35 +212,45 @@ impl UnattendedRun<'_> {
             }
             match update.event.kind {
                 EventKind::ApprovalRequested(request) => match request.subject {
-                    ApprovalSubject::Call => {
-                        self.printer.finish_interrupted()?;
-                        let stream = &self.app.terminal.err;
-                        self.app.terminal.err.write(&render_preview(stream, &request))?;
-                        return self.park(connection, &describe_approval(&request)).await;
+                    ApprovalSubject::Call | ApprovalSubject::SubagentCall => {
+                        let preview = render_preview(&self.app.terminal.err, &request);
+                        let description = describe_approval(&request);
+                        self.waiting.push(ParkedQuestion { id: request.id, preview, description });
                     }
-                    // The command or the sub-agent runs and cannot be parked.
-                    ApprovalSubject::Connection | ApprovalSubject::SubagentCall => {
-                        reject(client.clone(), request.id)
-                    }
+                    // The command runs and cannot be parked.
+                    ApprovalSubject::Connection => reject(client.clone(), request.id),
                 },
-                EventKind::QuestionAsked(question) if question.origin == AGENT_ORIGIN => {
-                    return self.park(connection, &describe_form(&question)).await;
+                EventKind::QuestionAsked(question)
+                    if question.origin == AGENT_ORIGIN || question.subagent.is_some() =>
+                {
+                    let (preview, description) = (String::new(), describe_form(&question));
+                    self.waiting.push(ParkedQuestion { id: question.id, preview, description });
                 }
                 EventKind::QuestionAsked(question) => cancel_form(client.clone(), question.id),
+                EventKind::ApprovalResolved { id, .. } | EventKind::QuestionAnswered { id, .. } => {
+                    self.waiting.retain(|question| question.id != id);
+                }
                 _ => {}
             }
         }
     }
 
+    /// Whether the run has ended.
+    async fn has_ended(&self, connection: &CliGatewayConnection) -> anyhow::Result<bool> {
+        let Some(store) = connection.local_store() else { return Ok(false) };
+        let run = store.find_run(None, &RunId::new(self.run_id.clone())?).await?;
+        Ok(run.is_none_or(|run| run.end.is_some()))
+    }
+
     /// Leaves the run in the store and says how to go on.
-    pub(in crate::commands) async fn park(
-        mut self,
-        connection: CliGatewayConnection,
-        question: &str,
-    ) -> anyhow::Result<ExitOutcome> {
+    async fn park(mut self, connection: CliGatewayConnection) -> anyhow::Result<ExitOutcome> {
         self.printer.finish_interrupted()?;
         connection.close_within(PARK_GRACE).await;
-        self.app.terminal.print_note(&format!("the run waits for your answer: {question}"));
+        let terminal = &self.app.terminal;
+        for ParkedQuestion { preview, description, .. } in &self.waiting {
+            terminal.err.write(preview)?;
+            terminal.print_note(&format!("the run waits for your answer: {description}"));
+        }
         Ok(ExitOutcome::Parked)
     }
 }
