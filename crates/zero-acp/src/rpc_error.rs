@@ -132,6 +132,7 @@ pub(crate) fn from_backend_error(error: &ToolBackendError) -> Error {
         ToolBackendError::ClientDisconnected { .. } => {
             operation_failed("tool_host", error.to_string(), true)
         }
+        ToolBackendError::StoreUnavailable(_) => operation_failed("store", error.to_string(), true),
     }
 }
 

@@ -75,6 +75,10 @@ pub(crate) fn to_error_shape(error: SessionError) -> ErrorPayload {
             tracing::error!(%error, "the session store failed");
             unavailable_error(format!("the session store cannot {verb} now; try again in a moment"))
         }
+        SessionError::ToolBackend(ToolBackendError::StoreUnavailable(_)) => {
+            tracing::error!(%error, "the session store failed");
+            unavailable_error("the session store does not answer; try again in a moment".to_owned())
+        }
         SessionError::Store(StoreError::NoSpace { verb, .. }) => {
             tracing::error!(%error, "the disk of the session store is full");
             unavailable_error(format!(

@@ -354,6 +354,9 @@ impl CallObserver for SilentObserver {
 /// Why a tool host cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolBackendError {
+    /// Where the tools are is not known now, because the session store does not answer.
+    #[error("{0}")]
+    StoreUnavailable(String),
     /// The folder cannot be worked in.
     #[error("{0}")]
     Workspace(String),

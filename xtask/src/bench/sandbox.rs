@@ -75,7 +75,12 @@ pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()
     ));
     let left = if f.left.is_empty() { "0".to_owned() } else { f.left.join(", ") };
     let is_clean = f.left.is_empty();
-    table.add(BenchRow::without_peer("sandbox, left by 1,000 commands", left, "0".to_owned(), is_clean));
+    table.add(BenchRow::without_peer(
+        "sandbox, left by 1,000 commands",
+        left,
+        "0".to_owned(),
+        is_clean,
+    ));
     Ok(())
 }
 

@@ -11,8 +11,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use zero_sandbox::path_survey::{self, LinkTracer};
 use zero_sandbox::FileType;
+use zero_sandbox::path_survey::{self, LinkTracer};
 
 use super::existing_entries::ExistingEntries;
 use super::git_repositories;

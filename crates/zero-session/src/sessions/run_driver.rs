@@ -41,6 +41,7 @@ use crate::sessions::run_limiter::RunPermit;
 use crate::sessions::session_growth::SessionGrowth;
 use crate::sessions::session_state::{ActiveBackend, ActiveRun, BackendLocation, SessionState};
 use crate::sessions::session_worker;
+use crate::sessions::store_outage;
 use crate::sessions::subagent_run::CallAllowance;
 use crate::sessions::subagents::{TaskParent, run_task};
 use crate::sessions::task_tool;
@@ -642,10 +643,16 @@ impl<'a> RunDriver<'a> {
         let deadline = Instant::now() + most;
         // A line that runs without a model needs no tools of servers, except the one that it calls.
         let waits_for_servers = before.is_none() && !is_direct(&*self.model);
+        let waits_for_store = inner.can_wait_for_store(self.active);
         Box::pin(async move {
             loop {
                 let left = deadline.saturating_duration_since(Instant::now());
                 let now = match inner.backend_for(state, agent, folder_access).await {
+                    // Nothing was begun. If another process takes the run meanwhile, the next write is refused.
+                    Err(ToolBackendError::StoreUnavailable(_)) if waits_for_store => {
+                        tokio::time::sleep(store_outage::RETRY_DELAY_MAX).await;
+                        continue;
+                    }
                     Err(away @ ToolBackendError::ClientDisconnected { .. }) => {
                         let _elsewhere = permit.pause();
                         state.wait_for_client_backend(left).await.ok_or(away)?

@@ -206,7 +206,9 @@ fn script(kind: SessionKind, run: &str, random: &mut fastrand::Rng) -> String {
         text.push_str(&format!("say words before {number}\nwait {before}\nsay and after\n"));
         if kind == SessionKind::ClientTools {
             let effect = format!("{run}-{number}");
-            text.push_str(&format!("call {TOOL} {{\"effect\":\"{effect}\",\"ms\":{takes}}}\nturn\n"));
+            text.push_str(&format!(
+                "call {TOOL} {{\"effect\":\"{effect}\",\"ms\":{takes}}}\nturn\n"
+            ));
         }
     }
     text.push_str("say the end");

@@ -73,7 +73,9 @@ fn find_word_of_this_folder<'a>(
     let mut words = args.command.iter().map(String::as_str).enumerate();
     let word = words.find(|(at, word)| {
         let is_relative = !word.is_empty() && !word.starts_with(['/', '-', '~']);
-        is_relative && !is_program(*at, word) && path_survey::read_identity(&workspace.cwd().join(word)).is_some()
+        is_relative
+            && !is_program(*at, word)
+            && path_survey::read_identity(&workspace.cwd().join(word)).is_some()
     });
     Ok(word.map(|(_, word)| word))
 }
