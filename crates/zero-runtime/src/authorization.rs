@@ -189,13 +189,14 @@ impl ToolHost {
         let mode = session.mode();
         let decision = self.decide(session, &authorization_request, &granted, mode).await?;
         let sent = self.secrets.find_sent_secrets(&decision).await;
+        let carried = self.secrets.find_carried(authorization_request.carried, &decision);
         // Only what policy itself asks about can be answered by a rule.
         let is_policy_question = decision.verdict == Verdict::Ask
             && !authorization_request.hooks.asks()
-            && authorization_request.carried.is_empty()
+            && carried.is_empty()
             && sent.is_empty();
         let decision = authorization_request.hooks.apply_to(decision);
-        let decision = self.secrets.tighten(decision, authorization_request.carried, &sent);
+        let decision = self.secrets.tighten(decision, &carried, &sent);
         let outside = find_outside_command(authorization_request.effects);
         let decision = if outside.is_some() { tighten_outside(decision) } else { decision };
         let undo = self.commands.settings.undo;
