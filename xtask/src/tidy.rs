@@ -1,6 +1,6 @@
 //! Checks what neither the compiler nor clippy can: dependencies between crates, cycles of imports
-//! inside them, the documentation of modules, forbidden words, and the tests that the threat model
-//! names.
+//! inside them, files that are not compiled, the documentation of modules, forbidden words, and the
+//! tests that the threat model names.
 //!
 //! It runs as a test, so that no boundary changes unnoticed: a new dependency has to be added to
 //! the table in [`crate_boundaries`], where a reviewer sees it.
@@ -11,6 +11,7 @@ mod document_links;
 mod document_references;
 mod import_cycles;
 mod item_docs;
+mod module_files;
 mod text_checks;
 mod tidy_finding;
 mod vocabulary;
@@ -40,6 +41,7 @@ fn check_repository() -> Result<Vec<TidyFinding>> {
     findings.extend(files.iter().flat_map(text_checks::check));
     findings.extend(files.iter().flat_map(item_docs::check));
     findings.extend(import_cycles::check(&files));
+    findings.extend(module_files::check(&files));
     findings.extend(build_profiles::check(&files));
     findings.extend(vocabulary::check(&files));
     findings.extend(document_references::check(&files));

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,8 @@ pub struct SessionCommands {
     started: Condvar,
     /// The last command, if it failed because of the sandbox.
     sandbox_failure: Mutex<Option<(CommandExecution, FailureEvidence)>>,
+    /// How often a call of the session may have changed files.
+    changes: AtomicU64,
     /// The background jobs.
     pub jobs: JobTable,
 }
@@ -296,6 +299,7 @@ impl SessionCommands {
             open: Mutex::default(),
             started: Condvar::new(),
             sandbox_failure: Mutex::default(),
+            changes: AtomicU64::new(0),
             jobs: JobTable::default(),
         }
     }
@@ -314,6 +318,7 @@ impl SessionCommands {
 
     /// Records whether the last command failed, or was refused, because of the sandbox.
     pub fn record_sandbox_failure(&self, failed: Option<(CommandExecution, FailureEvidence)>) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
         let mut last = self.sandbox_failure.lock().unwrap_or_else(PoisonError::into_inner);
         *last = failed.filter(|_| self.remembers);
     }
@@ -330,9 +335,23 @@ impl SessionCommands {
         last.take_if(is_same).map(|(_, evidence)| evidence)
     }
 
-    /// Forgets that the last command failed because of the sandbox.
-    pub fn forget_sandbox_failure(&self) {
+    /// Records that a call may change files: the command that failed because of the sandbox may be
+    /// another one then, and is forgotten.
+    pub fn note_change(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
         *self.sandbox_failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// How often a call of the session may have changed files, to be compared with later.
+    pub fn change_count(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Whether a command or job of the session runs, or is about to start.
+    pub fn has_running(&self) -> bool {
+        let open = self.lock_resources();
+        let runs = |command: Arc<MonitoredCommand>| command.end_status().is_none();
+        open.starting > 0 || open.commands.iter().filter_map(Weak::upgrade).any(runs)
     }
 
     /// Where the next command starts, if not in the workspace's first folder.

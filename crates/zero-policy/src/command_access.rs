@@ -32,6 +32,8 @@ pub struct CommandAccess {
     pub repositories: BTreeSet<PathBuf>,
     /// The files that they may send to other machines.
     pub sent: BTreeSet<SentFile>,
+    /// The words of their commands that variables, braces and the like make, as far as they are known.
+    pub expanded: BTreeSet<String>,
 }
 
 /// A file that a command may send to another machine.

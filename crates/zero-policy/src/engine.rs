@@ -18,7 +18,7 @@ mod tool_resources;
 mod verdict_tree;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use zero_core::event::EffectOrigin;
@@ -335,7 +335,8 @@ impl PolicyEngine {
         }
         let guards_secret_files =
             case.mode() != PermissionMode::Auto && !self.masked_files.is_empty();
-        CallAssessment { judged, analyses, base, guards_secret_files }
+        let expanded = sent_files::list_expanded_words(request.effects, &analyses);
+        CallAssessment { judged, analyses, expanded, base, guards_secret_files }
     }
 }
 
@@ -785,6 +786,8 @@ impl EffectAssessment {
 struct CallAssessment {
     judged: Vec<EffectAssessment>,
     analyses: Vec<ScriptAnalysis>,
+    /// The words of commands that the shell makes of others.
+    expanded: BTreeSet<String>,
     /// The minimum risk, whatever the effects are.
     base: RiskLevel,
     /// Whether zero asks before a command reads a secret file of the workspace.
@@ -828,6 +831,7 @@ impl CallAssessment {
             secret_files,
             registries: registries.collect(),
             sent: self.sent_files(),
+            expanded: self.expanded.clone(),
             ..CommandAccess::new(reads, changes)
         })
     }

@@ -39,6 +39,10 @@ use crate::tool::AnyPlan;
 use crate::tool_host::ToolHost;
 use crate::{trial, undo_outlook};
 
+/// Why a command does not run outside the sandbox although the user said yes: it may be another one than
+/// the user looked at.
+const CHANGED_WHILE_ASKED: &str = "denied, because another call changed files or started a command while the user was asked; run it inside again, then request it while nothing else runs";
+
 /// How a command could run outside the sandbox if no user can be asked.
 const OUTSIDE_ADVICE: &str =
     "run it in a terminal or an editor, where you are asked; nothing else can allow it";
@@ -185,13 +189,14 @@ impl ToolHost {
         let mode = session.mode();
         let decision = self.decide(session, &authorization_request, &granted, mode).await?;
         let sent = self.secrets.find_sent_secrets(&decision).await;
+        let carried = self.secrets.find_carried(authorization_request.carried, &decision);
         // Only what policy itself asks about can be answered by a rule.
         let is_policy_question = decision.verdict == Verdict::Ask
             && !authorization_request.hooks.asks()
-            && authorization_request.carried.is_empty()
+            && carried.is_empty()
             && sent.is_empty();
         let decision = authorization_request.hooks.apply_to(decision);
-        let decision = self.secrets.tighten(decision, authorization_request.carried, &sent);
+        let decision = self.secrets.tighten(decision, &carried, &sent);
         let outside = find_outside_command(authorization_request.effects);
         let decision = if outside.is_some() { tighten_outside(decision) } else { decision };
         let undo = self.commands.settings.undo;
@@ -219,10 +224,12 @@ impl ToolHost {
             authorization_request.spec.kind,
             ToolKind::Read | ToolKind::Search | ToolKind::Think | ToolKind::Fetch
         );
-        if outside.is_none() && !looks {
+        let may_change = outside.is_none() && !looks;
+        if may_change {
             // What changes files can change what the failed command would do outside.
-            session.commands.forget_sandbox_failure();
+            session.commands.note_change();
         }
+        let changes_before = session.commands.change_count();
         let evidence = match outside {
             Some(execution) => Some(self.find_outside_evidence(
                 session,
@@ -392,6 +399,14 @@ impl ToolHost {
             if !may_look {
                 check()?;
             }
+            if may_change {
+                session.commands.note_change();
+            }
+            let changed = || session.commands.change_count() != changes_before;
+            if outside.is_some() && (changed() || session.commands.has_running()) {
+                let message = format!("{title}: {CHANGED_WHILE_ASKED}");
+                return Err(denial_error(&decision, ErrorReason::Denied, message, None));
+            }
             let authorization = CallAuthorization::from_decision(decision, approver.is_person());
             let authorization = if is_trial { authorization.into_trial() } else { authorization };
             return Ok(Authorized(Box::new(authorization)));
@@ -420,6 +435,8 @@ impl ToolHost {
     ) -> Result<FailureEvidence, ToolError> {
         let why = if self.commands.settings.outside == OutsideUse::Never {
             "`sandbox.outside` is \"never\" in the settings; do without, or ask the user to run it"
+        } else if session.commands.has_running() {
+            "a job or another command of this session runs, which could change what the user is asked about; end it or wait for it, run the command inside again, then request it"
         } else if let Some(evidence) = session.commands.take_sandbox_failure(execution) {
             return Ok(evidence);
         } else {

@@ -152,6 +152,23 @@ impl WorkspaceSecrets {
         searched.unwrap_or_else(|_| vec![SentSecret::new("files", "files that zero cannot search")])
     }
 
+    /// The names of the secrets that a call carries out, with those that only the shell puts together.
+    pub(crate) fn find_carried(
+        &self,
+        carried: &[String],
+        decision: &PolicyDecision,
+    ) -> Vec<String> {
+        let mut carried = carried.to_owned();
+        let mask = self.last_mask();
+        let words = decision.access.iter().flat_map(|access| &access.expanded);
+        for name in words.flat_map(|word| mask.find_names_in_bytes(word.as_bytes())) {
+            if !carried.iter().any(|known| known == name) {
+                carried.push(name.to_owned());
+            }
+        }
+        carried
+    }
+
     /// A simulated decision with what a real call adds because of secrets: blocks, and keeps nothing.
     pub fn judge_simulation(
         &self,
@@ -160,6 +177,7 @@ impl WorkspaceSecrets {
         effects: &[Effect],
     ) -> PolicyDecision {
         let carried = InputSecrets::find(&self.refresh(), input).carried_out(effects);
+        let carried = self.find_carried(&carried, &decision);
         let sent = self.search_sent_files(&self.list_sent_files(&decision));
         let decision = self.tighten(decision, &carried, &sent);
         mask_decision(&self.last_mask(), &decision)

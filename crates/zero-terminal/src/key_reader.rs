@@ -23,7 +23,7 @@ const READ_BYTES_MAX: usize = 256;
 const PASTE_WAIT: Duration = Duration::from_millis(20);
 
 /// How long a question is on the screen before it takes keys: no user reads and answers it this soon.
-const READING_WAIT: Duration = Duration::from_millis(250);
+pub(crate) const READING_WAIT: Duration = Duration::from_millis(250);
 
 /// How long a question ignores keys that are probably meant for something else. It says so meanwhile.
 const MISDIRECTED_WAIT: Duration = Duration::from_millis(700);

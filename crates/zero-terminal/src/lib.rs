@@ -48,7 +48,7 @@ use anstyle::{AnsiColor, Style};
 pub use self::captured_output::CapturedOutput;
 pub use self::elapsed_counter::ElapsedCounter;
 pub use self::joined_emoji::escape_prose;
-use self::key_reader::{KeyReader, KeySource};
+use self::key_reader::{KeyReader, KeySource, READING_WAIT};
 use self::line_wrap::{ProseIndent, wrap_prose};
 pub use self::line_wrap::{wrap_after_blanks, wrap_chars, wrap_words};
 pub use self::prompt_turn::{PromptTurn, PromptTurnGuard};
@@ -159,14 +159,33 @@ impl Terminal {
     /// Blocks; returns the answer in lower case, or `None` if the question could not be shown or the
     /// answer not read.
     pub fn ask(&self, answers: &AnswerSource, question: &str, keys: &str) -> Option<String> {
-        answers.discard_typed().ok()?;
-        self.err.write(&format!("{} [{keys}] ", self.err.paint(STRONG, question))).ok()?;
-        let line = answers.read_line().ok()?;
+        let line = self.ask_line(answers, question, &format!(" [{keys}] ")).ok()?;
         if !line.ends_with('\n') {
             // The input ended without Enter, so the line on the terminal is still open.
             self.err.write("\n").ok()?;
         }
         Some(line.trim().to_ascii_lowercase())
+    }
+
+    /// Asks for a line, and returns it without its line end; `None` at the end of the input. `ending` is
+    /// what the question ends with, such as `: `. Keys that were typed before do not count.
+    pub fn read_line(
+        &self,
+        answers: &AnswerSource,
+        question: &str,
+        ending: &str,
+    ) -> Option<String> {
+        self.ask_line(answers, question, ending).ok()?.strip_suffix('\n').map(str::to_owned)
+    }
+
+    /// The end of the question is painted when it takes keys: until then they may be meant for what was
+    /// on the screen before.
+    fn ask_line(&self, answers: &AnswerSource, question: &str, ending: &str) -> io::Result<String> {
+        answers.discard_typed()?;
+        self.err.write(self.err.paint(STRONG, question).as_ref())?;
+        answers.discard_while_reading()?;
+        self.err.write(ending)?;
+        answers.read_line()
     }
 
     /// Explains a command that speaks a protocol on stdin and stdout to a user who started it on a
@@ -210,11 +229,6 @@ impl AnswerSource {
         File::open("/dev/tty").ok().map(|tty| Self::Tty(Arc::new(tty)))
     }
 
-    /// Reads one line without its line end; `None` at the end of the input.
-    pub fn read_answer(&self) -> Option<String> {
-        self.read_line().ok()?.strip_suffix('\n').map(str::to_owned)
-    }
-
     /// Takes over the keyboard until the reader is closed or dropped. Earlier input is discarded.
     pub fn open_keys(&self, signal_keys: SignalKeys) -> io::Result<KeyReader> {
         let source = match self {
@@ -245,6 +259,17 @@ impl AnswerSource {
             #[cfg(any(test, feature = "scripted"))]
             Self::Script(_) => Ok(()),
         }
+    }
+
+    /// Discards what is typed while the user cannot have read a question yet.
+    fn discard_while_reading(&self) -> io::Result<()> {
+        #[cfg(any(test, feature = "scripted"))]
+        if matches!(self, Self::Script(_)) {
+            return Ok(());
+        }
+        // The terminal keeps its modes, so that Ctrl-C works meanwhile.
+        std::thread::sleep(READING_WAIT);
+        self.discard_typed()
     }
 
     fn read_line(&self) -> io::Result<String> {

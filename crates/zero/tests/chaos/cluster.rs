@@ -88,8 +88,8 @@ impl Cluster {
     pub(crate) async fn read_ledgers(&self, histories: &[ClientHistory]) -> Ledgers {
         let mut ledgers = Ledgers::new();
         for node in &self.nodes {
-            let mut options = ConnectOptions::default();
-            options.auth = GatewayCredentials::token(TOKEN);
+            let auth = GatewayCredentials::token(TOKEN);
+            let options = ConnectOptions { auth, ..ConnectOptions::default() };
             let target = GatewayTarget::Url(format!("ws://{}", node.address()).parse().unwrap());
             let (client, _events) = GatewayClient::connect(target, options).await.unwrap();
             for history in histories {

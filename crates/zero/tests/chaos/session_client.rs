@@ -226,9 +226,9 @@ impl GatewayDialer for AnyGateway {
         Box::pin(async {
             let number = self.next.fetch_add(1, Ordering::Relaxed) % self.gateways.len();
             let url = format!("ws://{}", self.gateways[number]).parse().unwrap();
-            let mut options = ConnectOptions::default();
-            options.auth = GatewayCredentials::token(TOKEN);
-            options.timeout = CONNECT_MAX;
+            let auth = GatewayCredentials::token(TOKEN);
+            let options =
+                ConnectOptions { auth, timeout: CONNECT_MAX, ..ConnectOptions::default() };
             UrlDialer::new(url, options).dial().await
         })
     }

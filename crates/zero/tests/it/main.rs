@@ -82,5 +82,6 @@ mod terminal_process;
 mod test_program;
 mod tool_host;
 mod tools_serve;
+mod trust;
 mod undo;
 mod update;

@@ -2,14 +2,13 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests use real files directly")]
 
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::config::{LOCAL, PROJECT, USER, write};
-use crate::program::Program;
+use crate::config::{LOCAL_FILE, PROJECT_FILE, USER_FILE, write_file};
+use crate::terminal_process::TerminalProcess;
+use crate::test_program::TestProgram;
 
 const SETTINGS_TEXT: &str = r#"{
   "permissions": {
@@ -42,9 +41,9 @@ fn strip_times(text: &str) -> String {
 
 #[test]
 fn untrusted_folder_can_only_tighten() {
-    let zero = Program::new();
-    write(&zero, USER, "{\"permissions\": {\"mode\": \"accept-edits\"}}");
-    write(&zero, PROJECT, TEXT);
+    let zero = TestProgram::new();
+    write_file(&zero, USER_FILE, "{\"permissions\": {\"mode\": \"accept-edits\"}}");
+    write_file(&zero, PROJECT_FILE, SETTINGS_TEXT);
     insta::assert_snapshot!(zero.run(&["config", "list"]), @r#"
     exit 0
     SETTING                     VALUE                                                            SOURCE
@@ -91,15 +90,15 @@ fn untrusted_folder_can_only_tighten() {
 
 #[test]
 fn trust_ends_when_trusted_settings_change() {
-    let zero = Program::new();
-    write(&zero, PROJECT, TEXT);
+    let zero = TestProgram::new();
+    write_file(&zero, PROJECT_FILE, SETTINGS_TEXT);
     zero.stdout(&["trust", "--yes"]);
-    let harmless = format!("// a comment\n{}", TEXT.replace("secrets/**", "other/**"));
-    write(&zero, PROJECT, &harmless);
+    let harmless = format!("// a comment\n{}", SETTINGS_TEXT.replace("secrets/**", "other/**"));
+    write_file(&zero, PROJECT_FILE, &harmless);
     assert_eq!(zero.stdout(&["config", "get", "permissions.mode"]), "auto\n");
-    write(&zero, LOCAL, "{\"permissions\": {\"allow\": [\"Bash\"]}}");
+    write_file(&zero, LOCAL_FILE, "{\"permissions\": {\"allow\": [\"Bash\"]}}");
     assert!(zero.run(&["config", "get", "permissions.allow"]).starts_with("exit 1"));
-    insta::assert_snapshot!(without_time(&zero.run(&["trust"])), @r#"
+    insta::assert_snapshot!(strip_times(&zero.run(&["trust"])), @r#"
     exit 3
     [FOLDER] changed since you trusted it on [TIME] 1 new, marked +
       allow without asking: Bash(npm test:*)  ([FOLDER]/.zero/settings.json:4)
@@ -120,9 +119,9 @@ fn trust_ends_when_trusted_settings_change() {
     assert_eq!(status["standing"], "changed");
     assert_eq!(status["new"][0]["value"], "Bash");
     assert_eq!(status["new"][0]["layer"], "local");
-    std::fs::remove_file(zero.folder().join(LOCAL)).unwrap();
+    std::fs::remove_file(zero.folder().join(LOCAL_FILE)).unwrap();
     assert_eq!(zero.stdout(&["config", "get", "permissions.mode"]), "auto\n");
-    insta::assert_snapshot!(without_time(&zero.run(&["trust", "--list"])), @"
+    insta::assert_snapshot!(strip_times(&zero.run(&["trust", "--list"])), @"
     exit 0
     SINCE                 FOLDER
     [TIME]  [FOLDER]
@@ -145,9 +144,9 @@ fn trust_ends_when_trusted_settings_change() {
 
 #[test]
 fn subfolder_of_trusted_folder_is_not_trusted() {
-    let zero = Program::new();
-    write(&zero, PROJECT, TEXT);
-    write(&zero, "sub/.zero/settings.json", TEXT);
+    let zero = TestProgram::new();
+    write_file(&zero, PROJECT_FILE, SETTINGS_TEXT);
+    write_file(&zero, "sub/.zero/settings.json", SETTINGS_TEXT);
     zero.stdout(&["trust", "--yes"]);
     let get = |folder| zero.run(&["config", "get", "permissions.allow", "--workspace", folder]);
     assert!(get(".").starts_with("exit 0"));
@@ -156,10 +155,10 @@ fn subfolder_of_trusted_folder_is_not_trusted() {
 
 #[test]
 fn folder_without_requests_can_be_trusted() {
-    let zero = Program::new();
+    let zero = TestProgram::new();
     let says_no = r#"{"permissions": {"deny": ["Bash"], "allow": []}, "hooks": {}}"#;
     for settings in ["{}", says_no] {
-        write(&zero, PROJECT, settings);
+        write_file(&zero, PROJECT_FILE, settings);
         insta::allow_duplicates! { insta::assert_snapshot!(zero.run(&["trust"]), @"
         exit 3
         The settings in [FOLDER] contain nothing that needs trust
@@ -170,15 +169,15 @@ fn folder_without_requests_can_be_trusted() {
     }
     let seen = zero.run(&["trust", "--yes"]);
     assert!(seen.starts_with("exit 0") && seen.contains("trusted [FOLDER]"), "{seen}");
-    let seen = without_time(&zero.run(&["trust"]));
+    let seen = strip_times(&zero.run(&["trust"]));
     assert!(seen.starts_with("exit 0\n[FOLDER] has been trusted since [TIME]"), "{seen}");
     let status: Value = serde_json::from_str(&zero.stdout(&["trust", "--json"])).unwrap();
     assert_eq!((&status["standing"], &status["entries"]), (&"trusted".into(), &Vec::new().into()));
     // Whatever comes later was not seen.
-    write(&zero, PROJECT, TEXT);
+    write_file(&zero, PROJECT_FILE, SETTINGS_TEXT);
     assert!(zero.run(&["trust"]).contains("changed since you trusted it"));
     zero.stdout(&["trust", "--revoke"]);
-    write(&zero, PROJECT, "{\"permissions\": {\"allow\": 3}}");
+    write_file(&zero, PROJECT_FILE, "{\"permissions\": {\"allow\": 3}}");
     insta::assert_snapshot!(zero.run(&["trust", "--yes"]), @"
     exit 2
     --- stderr
@@ -189,8 +188,8 @@ fn folder_without_requests_can_be_trusted() {
 
 #[test]
 fn damaged_trust_file_stops_everything() {
-    let zero = Program::new();
-    write(&zero, "home/.local/state/zero/trust.json", "{\"folders\":");
+    let zero = TestProgram::new();
+    write_file(&zero, "home/.local/state/zero/trust.json", "{\"folders\":");
     for args in
         [&["trust"][..], &["trust", "--list"], &["config", "list"], &["tools", "call", "LS", "{}"]]
     {
@@ -199,25 +198,45 @@ fn damaged_trust_file_stops_everything() {
     }
 }
 
+/// Starts `zero trust` on a terminal.
+fn start_on_terminal(zero: &TestProgram) -> TerminalProcess {
+    let mut command = zero.command(&["trust"]);
+    command.env("NO_COLOR", "1");
+    TerminalProcess::start(command)
+}
+
 #[test]
 fn user_sees_list_and_is_asked() {
     for (typed, code, trusted) in [("y\n", 0, true), ("n\n", 3, false), ("\n", 3, false)] {
-        let zero = Program::new();
-        write(&zero, PROJECT, TEXT);
-        let mut terminal = zero
-            .other_program("script")
-            .args(["-qefc", "\"$ZERO\" trust", "/dev/null"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("`script` is needed to test terminals; install the package util-linux");
-        terminal.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
-        let output = terminal.wait_with_output().unwrap();
-        let seen = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(seen.contains("npx -y 'some server'") && seen.contains("[y/N]"), "{seen}");
+        let zero = TestProgram::new();
+        write_file(&zero, PROJECT_FILE, SETTINGS_TEXT);
+        let mut terminal = start_on_terminal(&zero);
+        terminal.wait_for_text("[y/N] ");
+        terminal.type_keys(typed);
+        let (exit, seen) = terminal.wait_for_exit();
+        assert!(seen.contains("npx -y 'some server'"), "{seen}");
         assert!(!seen.contains("\u{1b}[2J"), "a name cannot clear the screen: {seen}");
-        assert_eq!(output.status.code(), Some(code), "{seen}");
+        assert_eq!(exit, code, "{seen}");
         let listed = zero.stdout(&["trust", "--list", "--json"]);
         assert_eq!(listed.contains("folder"), trusted, "{listed}");
     }
+}
+
+#[test]
+fn line_typed_before_the_question_was_read_does_not_answer_it() {
+    let zero = TestProgram::new();
+    write_file(&zero, PROJECT_FILE, SETTINGS_TEXT);
+    let mut terminal = start_on_terminal(&zero);
+    terminal.type_keys("y\n");
+    terminal.wait_for_text("Trust this folder?");
+    // It takes an answer once its end is there.
+    assert!(!terminal.seen().contains("[y/N]"), "{}", terminal.seen());
+    terminal.type_keys("y\n");
+    terminal.wait_for_text("[y/N] ");
+    terminal.type_keys("n\n");
+    let (exit, seen) = terminal.wait_for_exit();
+    let (question, end) = (seen.find("Trust this folder?").unwrap(), seen.find("[y/N]").unwrap());
+    // On a machine that stood still meanwhile, the second line came too late to be early.
+    let is_early = seen[question..end].contains('y');
+    assert!(exit == 3 || !is_early, "{seen}");
 }

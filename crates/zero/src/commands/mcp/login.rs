@@ -102,7 +102,8 @@ impl LoginUi for TerminalLoginUi {
         let url = escape_line(url);
         let shown = stream.paint(STRONG, &url);
         let next = match self.answers {
-            Some(_) => "Then paste the URL that the browser ends at, and press Enter: ",
+            // The question for the URL follows.
+            Some(_) => "",
             None => "Waiting for the browser. If it runs on another machine, pass `--paste`.\n",
         };
         // If the terminal is closed, the login times out.
@@ -110,10 +111,12 @@ impl LoginUi for TerminalLoginUi {
     }
 
     fn read_pasted_url(&self) -> BoxFuture<'_, Option<String>> {
-        let answers = self.answers.clone();
+        let (terminal, answers) = (self.terminal.clone(), self.answers.clone());
         Box::pin(async move {
             let answers = answers?;
-            tokio::task::spawn_blocking(move || answers.read_answer()).await.ok().flatten()
+            let question = "Then paste the URL that the browser ends at, and press Enter";
+            let read = move || terminal.read_line(&answers, question, ": ");
+            tokio::task::spawn_blocking(read).await.ok().flatten()
         })
     }
 }
