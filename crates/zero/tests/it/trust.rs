@@ -172,7 +172,10 @@ fn folder_without_requests_can_be_trusted() {
     let seen = strip_times(&zero.run(&["trust"]));
     assert!(seen.starts_with("exit 0\n[FOLDER] has been trusted since [TIME]"), "{seen}");
     let status: Value = serde_json::from_str(&zero.stdout(&["trust", "--json"])).unwrap();
-    assert_eq!((&status["standing"], &status["entries"]), (&"trusted".into(), &Vec::new().into()));
+    assert_eq!(
+        (&status["standing"], &status["entries"]),
+        (&"trusted".into(), &serde_json::json!([]))
+    );
     // Whatever comes later was not seen.
     write_file(&zero, PROJECT_FILE, SETTINGS_TEXT);
     assert!(zero.run(&["trust"]).contains("changed since you trusted it"));
