@@ -6,6 +6,7 @@
 
 mod commands;
 mod connect_request;
+mod expanded_words;
 mod files;
 mod grant_offers;
 mod hosts;
@@ -335,7 +336,7 @@ impl PolicyEngine {
         }
         let guards_secret_files =
             case.mode() != PermissionMode::Auto && !self.masked_files.is_empty();
-        let expanded = sent_files::list_expanded_words(request.effects, &analyses);
+        let expanded = expanded_words::list_expanded_words(request.effects, &analyses);
         CallAssessment { judged, analyses, expanded, base, guards_secret_files }
     }
 }

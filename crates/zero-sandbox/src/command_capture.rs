@@ -32,7 +32,7 @@ use self::capture_control::CaptureOrder;
 pub use self::capture_control::{CaptureControl, PendingOutcome};
 use self::capture_guard::CaptureGuard;
 use self::captured_call::CallRecorder;
-use self::notification::{CallAnswer, Listener};
+use self::notification::{SyscallAnswer, Listener};
 use crate::journal::{ChangeRecorder, SetSummary};
 use crate::spawner::message;
 
@@ -183,7 +183,7 @@ fn serve(
                     calls.recorder.note_loss("recording a change failed");
                 }
                 let set_mode = AssertUnwindSafe(|| calls.set_group_mode(listener, &call));
-                let failed = CallAnswer::Done(Err(rustix::io::Errno::PERM));
+                let failed = SyscallAnswer::Done(Err(rustix::io::Errno::PERM));
                 listener.answer(&call, catch_unwind(set_mode).unwrap_or(failed));
             }
         } else if !poll_flags.is_empty() {

@@ -12,6 +12,7 @@ use zero_core::{Budget, RunId, SessionId};
 use zero_policy::PermissionMode;
 pub use zero_runtime::GrantRecord;
 use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_backend::ToolBackendError;
 
 use crate::event::{Event, EventKind, RewindScope, RunOutcome, TokenUsage};
 use crate::key::{SessionAddress, SessionKey};
@@ -972,4 +973,19 @@ pub enum StoreError {
     /// The write queue is full, or the file is locked.
     #[error("the session store is too busy; try again in a moment")]
     Busy,
+}
+
+impl StoreError {
+    /// Whether the same request may succeed later, although nothing is repaired.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(self, Self::Broken { .. } | Self::Busy)
+    }
+
+    /// Why the tools of a session cannot be found: a run waits for a store that does not answer.
+    pub(crate) fn to_backend_error(&self) -> ToolBackendError {
+        match self.is_passing() {
+            true => ToolBackendError::StoreUnavailable(self.to_string()),
+            false => ToolBackendError::Workspace(self.to_string()),
+        }
+    }
 }

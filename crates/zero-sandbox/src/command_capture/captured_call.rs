@@ -14,7 +14,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::held_files::HeldFiles;
-use super::notification::{CallAnswer, Listener, WaitingCall, read_path};
+use super::notification::{SyscallAnswer, Listener, WaitingCall, read_path};
 use super::sandbox_root::SandboxRoot;
 use crate::journal::ChangeRecorder;
 
@@ -173,7 +173,7 @@ impl CallRecorder {
 
     /// Sets a mode with the set-group-ID bit for a command, if it is that of a folder. The command does
     /// not do it itself: another of its threads could put a program in the place of the folder.
-    pub(super) fn set_group_mode(&mut self, listener: &Listener, call: &WaitingCall) -> CallAnswer {
+    pub(super) fn set_group_mode(&mut self, listener: &Listener, call: &WaitingCall) -> SyscallAnswer {
         let [a, b, c, d, ..] = call.args;
         let (at, mode, flags) = match i64::from(call.call) {
             libc::SYS_fchmod => (None, b, 0),
@@ -181,11 +181,11 @@ impl CallRecorder {
             libc::SYS_fchmodat2 => (Some((a, b)), c, d),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_chmod => (Some((AT_CWD, a)), b, 0),
-            _ => return CallAnswer::Continue,
+            _ => return SyscallAnswer::Continue,
         };
         let mode = Mode::from_raw_mode(mode as libc::mode_t & MODE_BITS);
         if !mode.contains(Mode::SGID) {
-            return CallAnswer::Continue;
+            return SyscallAnswer::Continue;
         }
         let path = match at {
             None => self.read_link(call.pid, &descriptor_link(a)),
@@ -198,9 +198,9 @@ impl CallRecorder {
         });
         let opened = opened.map_err(|error| if error == Errno::LOOP { Errno::PERM } else { error });
         if !listener.is_waiting(call) {
-            return CallAnswer::Done(Err(Errno::SRCH));
+            return SyscallAnswer::Done(Err(Errno::SRCH));
         }
-        CallAnswer::Done(opened.and_then(|folder| set_folder_mode(&folder, mode)))
+        SyscallAnswer::Done(opened.and_then(|folder| set_folder_mode(&folder, mode)))
     }
 
     fn try_record(&mut self, call: &WaitingCall) -> Option<()> {

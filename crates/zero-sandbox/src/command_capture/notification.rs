@@ -24,7 +24,7 @@ const CONTINUE: u32 = 1;
 
 /// What becomes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CallAnswer {
+pub(super) enum SyscallAnswer {
     /// It happens as if it had not been intercepted.
     Continue,
     /// It does not happen: zero has done it instead, or it failed.
@@ -83,11 +83,11 @@ impl Listener {
     }
 
     /// Answers a call.
-    pub(super) fn answer(&self, call: &WaitingCall, answer: CallAnswer) {
+    pub(super) fn answer(&self, call: &WaitingCall, answer: SyscallAnswer) {
         let (flags, error) = match answer {
-            CallAnswer::Continue => (CONTINUE, 0),
-            CallAnswer::Done(Ok(())) => (0, 0),
-            CallAnswer::Done(Err(errno)) => (0, -errno.raw_os_error()),
+            SyscallAnswer::Continue => (CONTINUE, 0),
+            SyscallAnswer::Done(Ok(())) => (0, 0),
+            SyscallAnswer::Done(Err(errno)) => (0, -errno.raw_os_error()),
         };
         let mut answer = NotificationReply { id: call.id, value: 0, error, flags };
         // Fails if the process was killed meanwhile.

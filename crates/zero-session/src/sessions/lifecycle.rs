@@ -16,7 +16,6 @@ use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::retention::ms_before_now;
 use crate::sessions::rewind_history::{FORKED, FORKED_DURING_RUN};
 use crate::sessions::session_state::{ActiveBackend, SessionState, wait_until_finished};
-use crate::sessions::store_outage;
 use crate::sessions::{AttachmentGuard, OpenSessionOptions, SessionError, SessionManagerInner};
 use crate::store::{
     ForkPoint, GrantRecord, NewFork, NewSession, SessionPatch, SessionQuery, SessionRecord,
@@ -561,7 +560,7 @@ impl SessionManagerInner {
             Ok(None) => {
                 return Err(ToolBackendError::Workspace("the session was removed".to_owned()));
             }
-            Err(error) => return Err(store_outage::to_backend_error(&error)),
+            Err(error) => return Err(error.to_backend_error()),
         };
         self.check_folder_access(&record, folder_access)?;
         if record.tool_host == ToolHostLocation::Gateway
@@ -622,7 +621,7 @@ impl SessionManagerInner {
     async fn bind_home(&self, session: &SessionId) -> Result<(), ToolBackendError> {
         let Some(cluster) = self.config.nodes.cluster() else { return Ok(()) };
         let home = cluster.sessions().bind_home(session, cluster.home()).await;
-        let home = home.map_err(|error| store_outage::to_backend_error(&error))?;
+        let home = home.map_err(|error| error.to_backend_error())?;
         match home == cluster.home() {
             true => Ok(()),
             false => {

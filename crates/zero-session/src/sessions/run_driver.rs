@@ -41,7 +41,6 @@ use crate::sessions::run_limiter::RunPermit;
 use crate::sessions::session_growth::SessionGrowth;
 use crate::sessions::session_state::{ActiveBackend, ActiveRun, BackendLocation, SessionState};
 use crate::sessions::session_worker;
-use crate::sessions::store_outage;
 use crate::sessions::subagent_run::CallAllowance;
 use crate::sessions::subagents::{TaskParent, run_task};
 use crate::sessions::task_tool;
@@ -73,6 +72,8 @@ const OUTAGE_CALLS_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// Delay before the next attempt to reach a client that was lost during an attempt.
 const RETRY_DELAY: Duration = Duration::from_millis(10);
+/// How long to wait before a store that did not answer is asked again.
+const STORE_RETRY_DELAY: Duration = Duration::from_millis(250);
 
 /// The dependencies of a run.
 pub(super) struct RunDriver<'a> {
@@ -650,7 +651,7 @@ impl<'a> RunDriver<'a> {
                 let now = match inner.backend_for(state, agent, folder_access).await {
                     // Nothing was begun. If another process takes the run meanwhile, the next write is refused.
                     Err(ToolBackendError::StoreUnavailable(_)) if waits_for_store => {
-                        tokio::time::sleep(store_outage::RETRY_DELAY_MAX).await;
+                        tokio::time::sleep(STORE_RETRY_DELAY).await;
                         continue;
                     }
                     Err(away @ ToolBackendError::ClientDisconnected { .. }) => {

@@ -16,7 +16,6 @@ use crate::approvals::{EarlierQuestion, InteractionBroker, ParkableRun};
 use crate::event::RunOutcome;
 use crate::node_membership::SessionLease;
 use crate::sessions::ledger_recorder::LedgerRecorder;
-use crate::sessions::store_outage;
 use crate::sessions::subagent_run::SubagentRun;
 use crate::sessions::{Prompt, SessionError};
 use crate::store::{RunAddress, SessionRecord, Store, ToolHostLocation};
@@ -391,7 +390,7 @@ impl SessionState {
             return Ok(now.clone());
         }
         let grants = store.grants(&record.id).await;
-        let grants = grants.map_err(|error| store_outage::to_backend_error(&error))?;
+        let grants = grants.map_err(|error| error.to_backend_error())?;
         self.asker.set_known_grants(grants.clone()).await;
         let order = ToolBackendRequest {
             session: record.id.clone(),

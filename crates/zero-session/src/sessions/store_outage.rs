@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zero_runtime::tool_backend::ToolBackendError;
 
 use crate::sessions::ledger_outbox::LedgerOutbox;
 use crate::sessions::session_state::{ActiveRun, SessionState};
@@ -26,26 +25,14 @@ const RETRY_DELAYS: [Duration; 4] = [
     Duration::from_millis(250),
     RETRY_DELAY_MAX,
 ];
-pub(super) const RETRY_DELAY_MAX: Duration = Duration::from_millis(500);
+const RETRY_DELAY_MAX: Duration = Duration::from_millis(500);
 /// How often to ask whether the lease of this process is valid again.
 const LEASE_INTERVAL: Duration = Duration::from_millis(50);
-
-/// Why the tools of a session cannot be found: a run waits for a store that does not answer.
-pub(super) fn to_backend_error(error: &StoreError) -> ToolBackendError {
-    match is_passing(error) {
-        true => ToolBackendError::StoreUnavailable(error.to_string()),
-        false => ToolBackendError::Workspace(error.to_string()),
-    }
-}
-
-fn is_passing(error: &StoreError) -> bool {
-    matches!(error, StoreError::Broken { .. } | StoreError::Busy)
-}
 
 impl SessionManagerInner {
     /// Whether a run waits for the store after this error, instead of ending.
     pub(super) fn waits_for_store(&self, active: &ActiveRun, error: &StoreError) -> bool {
-        is_passing(error) && self.can_wait_for_store(active)
+        error.is_passing() && self.can_wait_for_store(active)
     }
 
     /// Whether a run waits for a store that does not answer.

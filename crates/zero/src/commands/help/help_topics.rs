@@ -155,7 +155,7 @@ mod tests {
 
     /// Reference pages that are not in the program: on how zero is tested and measured, and the
     /// schemas of the tools, which `zero tools show` prints.
-    const LEFT_OUT: [&str; 4] = ["contracts", "interop", "performance", "tools"];
+    const LEFT_OUT: [&str; 5] = ["chaos", "contracts", "interop", "performance", "tools"];
 
     #[test]
     fn every_page_for_users_is_a_topic() {
