@@ -233,14 +233,6 @@ function TranscriptView({ transcript, sessionKey }: { transcript: Transcript; se
   useLayoutEffect(() => {
     if (stick.current) window.scrollTo(0, document.documentElement.scrollHeight);
   }, [transcript.version, count]);
-  useEffect(() => {
-    // A question that appears below the transcript makes the page longer, too.
-    const watcher = new ResizeObserver(() => {
-      if (stick.current) window.scrollTo(0, document.documentElement.scrollHeight);
-    });
-    watcher.observe(document.body);
-    return () => watcher.disconnect();
-  }, []);
   const up = async () => {
     if (isLoading) return;
     stick.current = false;

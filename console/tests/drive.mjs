@@ -303,8 +303,6 @@ const scenarios = {
     await send(page, SCRIPT(bash("touch never.txt"), "turn", "say It was rejected."));
     const asked = page.locator(".open-questions .ask");
     await asked.getByText("touch never.txt").first().waitFor();
-    // A page at its end follows the question, so that its buttons can be pressed.
-    await page.waitForFunction(() => document.querySelector(".open-questions .answers").getBoundingClientRect().bottom <= innerHeight);
     await asked.getByRole("button", { name: /^(reject|deny)\b(?!.*(session|tool|always))/i }).first().click();
     await said(page, "It was rejected.");
     await asked.waitFor({ state: "detached" });

@@ -67,7 +67,7 @@ pub(crate) async fn read_tail(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{run_ledger, sessions};
+    use crate::testing::{begin_run, run_ledger, sessions};
     use zero_core::event::EventKind;
     use zero_session::sessions::OpenSessionOptions;
     use zero_session::store::NewEvent;
@@ -90,6 +90,7 @@ mod tests {
         let store = sessions.store();
         let before = store.last_seq(&session.id).await.unwrap();
         assert_eq!(before, 0);
+        begin_run(&sessions, &session.id, "r").await;
         store.append(&session.id, None, entries).await.unwrap();
         let enough = move |events: &[Event]| events.len() >= enough;
         let tail = read_tail(store.as_ref(), &session.id, BYTES_MAX, enough).await.unwrap();

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use zero_core::RunId;
+use zero_core::{RunId, SessionId};
 use zero_core::event::{Event, EventKind};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
@@ -15,6 +15,7 @@ use zero_session::local_event_bus::LocalEventBus;
 use zero_session::model::catalog::ModelCatalog;
 use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::sqlite_store::SqliteStore;
+use zero_session::store::NewRun;
 use zero_wire::{EventFrame, GatewayFrame, frame};
 
 use crate::send_queue::{OutgoingItem, SendQueue, SendQueueLimits};
@@ -56,6 +57,19 @@ pub(crate) fn run_ledger(id: &str, whats: impl IntoIterator<Item = EventKind>) -
         kind,
     };
     whats.into_iter().zip(1..).map(event).collect()
+}
+
+/// Begins a run, so that entries can be appended for it.
+pub(crate) async fn begin_run(sessions: &SessionManager, session: &SessionId, id: &str) {
+    let new = NewRun {
+        id: run_id(id),
+        session: session.clone(),
+        node: "test".to_owned(),
+        started_ms: 1,
+        options: Default::default(),
+        first: Vec::new(),
+    };
+    sessions.store().begin_run(new).await.unwrap();
 }
 
 /// Sessions in a folder, without models and tool backends.

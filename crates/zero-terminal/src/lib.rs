@@ -178,13 +178,11 @@ impl Terminal {
         self.ask_line(answers, question, ending).ok()?.strip_suffix('\n').map(str::to_owned)
     }
 
-    /// The end of the question is painted when it takes keys: until then they may be meant for what was
-    /// on the screen before.
+    /// The question is painted when it takes keys: before, they may be meant for what was on the screen, and
+    /// nobody has read what the question is about.
     fn ask_line(&self, answers: &AnswerSource, question: &str, ending: &str) -> io::Result<String> {
-        answers.discard_typed()?;
-        self.err.write(self.err.paint(STRONG, question).as_ref())?;
         answers.discard_while_reading()?;
-        self.err.write(ending)?;
+        self.err.write(&format!("{}{ending}", self.err.paint(STRONG, question)))?;
         answers.read_line()
     }
 

