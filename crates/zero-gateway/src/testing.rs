@@ -4,8 +4,8 @@ use std::future::poll_fn;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use zero_core::{RunId, SessionId};
 use zero_core::event::{Event, EventKind};
+use zero_core::{RunId, SessionId};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
     ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,

@@ -32,7 +32,7 @@ use self::capture_control::CaptureOrder;
 pub use self::capture_control::{CaptureControl, PendingOutcome};
 use self::capture_guard::CaptureGuard;
 use self::captured_call::CallRecorder;
-use self::notification::{SyscallAnswer, Listener};
+use self::notification::{Listener, SyscallAnswer};
 use crate::journal::{ChangeRecorder, SetSummary};
 use crate::spawner::message;
 

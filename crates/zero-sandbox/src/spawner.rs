@@ -132,10 +132,7 @@ pub enum SpawnError {
         source: io::Error,
     },
     /// The arguments and the environment exceed what the kernel accepts.
-    #[error(
-        "the arguments and the environment are larger than the kernel accepts; pass long text by a \
-         file or stdin"
-    )]
+    #[error("the arguments and the environment are larger than the kernel accepts")]
     TooLarge,
     /// An argument, or a name or value of the environment, cannot be passed to a program.
     #[error("{what} cannot be given to a program: it contains a null byte or a misplaced `=`")]
@@ -160,7 +157,7 @@ pub enum SpawnError {
         source: io::Error,
     },
     /// The spawner process ended while it started the command.
-    #[error("the spawner process ended unexpectedly; try again")]
+    #[error("the spawner process ended unexpectedly")]
     SpawnerLost,
 }
 

@@ -1,7 +1,7 @@
 //! Every entry is delivered once, even if the bus dropped some.
 
 use super::*;
-use crate::testing::{begin_run, SentFrames, run_id, send_queue, sessions};
+use crate::testing::{SentFrames, begin_run, run_id, send_queue, sessions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use zero_core::event::{RunOutcome, TokenUsage};

@@ -14,7 +14,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::held_files::HeldFiles;
-use super::notification::{SyscallAnswer, Listener, WaitingCall, read_path};
+use super::notification::{Listener, SyscallAnswer, WaitingCall, read_path};
 use super::sandbox_root::SandboxRoot;
 use crate::journal::ChangeRecorder;
 
@@ -173,7 +173,11 @@ impl CallRecorder {
 
     /// Sets a mode with the set-group-ID bit for a command, if it is that of a folder. The command does
     /// not do it itself: another of its threads could put a program in the place of the folder.
-    pub(super) fn set_group_mode(&mut self, listener: &Listener, call: &WaitingCall) -> SyscallAnswer {
+    pub(super) fn set_group_mode(
+        &mut self,
+        listener: &Listener,
+        call: &WaitingCall,
+    ) -> SyscallAnswer {
         let [a, b, c, d, ..] = call.args;
         let (at, mode, flags) = match i64::from(call.call) {
             libc::SYS_fchmod => (None, b, 0),
