@@ -29,7 +29,7 @@ async fn fill_ledger(fixture: &TestGateway, owner: &str, key: &str, entries: usi
     let session = fixture.sessions.open(wanted).await.unwrap();
     let prompt = EventKind::Prompt { text: "go".to_owned(), attachments: Vec::new() };
     let texts = (0..entries).map(|_| EventKind::Text { text: "x".repeat(bytes) });
-    let run = RunId::new(&format!("run-{key}")).unwrap();
+    let run = RunId::new(format!("run-{key}")).unwrap();
     let new = NewRun {
         id: run.clone(),
         session: session.id.clone(),
