@@ -370,7 +370,7 @@ fn json_output_has_ledger_events() {
 }
 
 #[test]
-fn refused_prompt_leaves_no_unnamed_session() {
+fn refused_prompt_leaves_no_new_session() {
     let zero = TestProgram::new();
     let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
     write_file(&zero, "dot.png", png);
