@@ -22,6 +22,7 @@ use zero_core::{
 use zero_runtime::tool::BoxFuture;
 
 use crate::client_handle::ClientHandle;
+use crate::rpc_error;
 use crate::session_message::{SessionMessage, SessionSender};
 use crate::tool_host_factory::{
     ClientTool, ClientToolCaller, ClientToolDefinition, ClientToolKind,
@@ -124,7 +125,7 @@ impl OpenTerminal<'_> {
         let text = read.as_ref().map(output_text).unwrap_or_default();
         let status = match ended {
             Ok(ended) => ended.exit_status,
-            Err(error) if is_timeout(&error) => {
+            Err(error) if rpc_error::is_timeout(&error) => {
                 let message = format!(
                     "the command did not end within {} s and was killed\n{text}",
                     most.as_secs()
@@ -182,10 +183,6 @@ fn output_text(output: &TerminalOutputResponse) -> String {
         true => format!("[the editor kept only the end of the output]\n{text}"),
         false => text.into_owned(),
     }
-}
-
-fn is_timeout(error: &Error) -> bool {
-    error.data.as_ref().and_then(|data| data.get("kind")).is_some_and(|kind| kind == "timeout")
 }
 
 fn client_error(what: &str, error: &Error) -> ToolError {

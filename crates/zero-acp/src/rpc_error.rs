@@ -61,6 +61,11 @@ fn session_error(kind: &str, what: &str, advice: &str, id: &str) -> Error {
         .data(json!({"kind": kind, "advice": advice, "sessionId": id}))
 }
 
+/// Whether the client did not answer in time.
+pub(crate) fn is_timeout(error: &Error) -> bool {
+    error.data.as_ref().and_then(|data| data.get("kind")).is_some_and(|kind| kind == "timeout")
+}
+
 /// An operation failed, and the request was not the cause.
 pub(crate) fn operation_failed(
     kind: &str,

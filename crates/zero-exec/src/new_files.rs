@@ -22,7 +22,7 @@ const PATHS_MAX: usize = 256;
 /// Most names of a folder that are read when it is watched.
 const NAMES_MAX: usize = 100_000;
 /// How long the thread rests between two reports of the kernel, which puts equal ones together.
-const REST: Duration = Duration::from_millis(1);
+const READ_INTERVAL: Duration = Duration::from_millis(1);
 /// The folder of a repository, and the folder with hooks in it.
 const GIT: &str = ".git";
 const HOOKS: &str = "hooks";
@@ -60,9 +60,9 @@ pub(crate) struct NewFiles {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChangeableFolders {
     /// The outermost folders.
-    pub(crate) bases: BTreeSet<PathBuf>,
+    pub(crate) roots: BTreeSet<PathBuf>,
     /// Folders in these that the programs cannot change.
-    pub(crate) apart: BTreeSet<PathBuf>,
+    pub(crate) excluded: BTreeSet<PathBuf>,
     /// Further names that the programs may not create.
     pub(crate) names: HashSet<OsString>,
 }
@@ -117,8 +117,8 @@ impl NewFiles {
 
 impl ChangeableFolders {
     pub(crate) fn merge(&mut self, other: Self) {
-        self.bases.extend(other.bases);
-        self.apart.extend(other.apart);
+        self.roots.extend(other.roots);
+        self.excluded.extend(other.excluded);
         self.names.extend(other.names);
     }
 }
@@ -186,7 +186,7 @@ impl SubscriptionState {
         let mut report = lock(&self.report);
         report.files.is_incomplete |= found.is_incomplete;
         for path in &found.paths {
-            if folders.bases.iter().any(|base| path.starts_with(base)) {
+            if folders.roots.iter().any(|base| path.starts_with(base)) {
                 report.files.add(path.clone());
             }
         }
@@ -239,7 +239,7 @@ impl Monitor {
             if !found.is_empty() {
                 subscriptions.iter().for_each(|subscription| subscription.report(&found));
             }
-            std::thread::sleep(REST);
+            std::thread::sleep(READ_INTERVAL);
         }
     }
 
@@ -267,7 +267,7 @@ impl Monitor {
         let Self { folders, wanted } = self;
         folders.retain(|folder| wanted.covers(folder));
         let new: Vec<PathBuf> =
-            self.wanted.bases.iter().filter(|base| !before.covers(base)).cloned().collect();
+            self.wanted.roots.iter().filter(|base| !before.covers(base)).cloned().collect();
         if new.is_empty() && self.wanted.names == before.names {
             return;
         }
@@ -279,8 +279,8 @@ impl Monitor {
     /// Watches everything again: the kernel left out what happened, and new folders may be among it.
     fn watch_again(&mut self) {
         let started_at = Instant::now();
-        let bases = self.wanted.bases.iter().cloned().collect();
-        self.watch_trees(bases, &mut NewFiles::default());
+        let roots = self.wanted.roots.iter().cloned().collect();
+        self.watch_trees(roots, &mut NewFiles::default());
         // A program that goes on like that does not keep a processor busy.
         std::thread::sleep(CheckPace::rest_after(started_at.elapsed()));
     }
@@ -348,13 +348,13 @@ impl Monitor {
 impl ChangeableFolders {
     /// Whether the programs can change a path.
     fn covers(&self, path: &Path) -> bool {
-        self.bases.iter().any(|base| path.starts_with(base))
-            && !self.apart.iter().any(|apart| path.starts_with(apart))
+        self.roots.iter().any(|base| path.starts_with(base))
+            && !self.excluded.iter().any(|excluded| path.starts_with(excluded))
     }
 
     /// Whether a folder is one of dependencies or build output, or in one, and not in a repository.
     fn is_skipped(&self, folder: &Path) -> bool {
-        let mut below = self.bases.iter().filter_map(|base| folder.strip_prefix(base).ok());
+        let mut below = self.roots.iter().filter_map(|base| folder.strip_prefix(base).ok());
         !is_in_git(folder) && below.all(|below| below.iter().any(folder_scanner::is_skipped))
     }
 }
@@ -406,8 +406,8 @@ mod tests {
             }
             let subscription = NewFileSubscription::new();
             subscription.set_folders(ChangeableFolders {
-                bases: BTreeSet::from([temp.path().join("w")]),
-                apart: BTreeSet::from([temp.path().join("w/state")]),
+                roots: BTreeSet::from([temp.path().join("w")]),
+                excluded: BTreeSet::from([temp.path().join("w/state")]),
                 names: HashSet::from(["named".into()]),
             });
             assert!(subscription.wait(LIMIT).is_incomplete, "what was there before is looked at");

@@ -598,8 +598,8 @@ impl TreeWatch {
         let scope = &self.before.scope;
         let names = self.before.watched.iter().filter_map(|watched| watched.path().file_name());
         ChangeableFolders {
-            bases: scope.roots.iter().chain(&scope.writable).cloned().collect(),
-            apart: BTreeSet::from([scope.state.clone()]),
+            roots: scope.roots.iter().chain(&scope.writable).cloned().collect(),
+            excluded: BTreeSet::from([scope.state.clone()]),
             names: names.map(OsStr::to_owned).collect(),
         }
     }

@@ -95,7 +95,7 @@ pub struct GatewayLimits {
     /// Maximum number of concurrent reads per token. A connection has one at a time.
     pub reads_per_token_max: usize,
     /// Maximum number of reads per token that are queued or running.
-    pub reads_asked_max: usize,
+    pub read_requests_max: usize,
     /// How long a read may wait in the queue.
     pub read_wait: Duration,
     /// Limits for failed authentication attempts.
@@ -135,7 +135,7 @@ impl Default for GatewayLimits {
             requests_max: 256,
             reads_max: 4,
             reads_per_token_max: 2,
-            reads_asked_max: 1_024,
+            read_requests_max: 1_024,
             read_wait: Duration::from_secs(30),
             tries: AuthAttemptLimits::default(),
             head_time: Duration::from_secs(5),

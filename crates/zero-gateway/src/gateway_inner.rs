@@ -103,9 +103,9 @@ impl GatewayInner {
             grace: limits.handshake_grace,
         });
         let reads = ReadLimiter::new(ReadLimits {
-            all_max: limits.reads_max,
-            of_one_max: limits.reads_per_token_max,
-            asked_max: limits.reads_asked_max,
+            total_max: limits.reads_max,
+            owner_max: limits.reads_per_token_max,
+            requests_max: limits.read_requests_max,
             wait_max: limits.read_wait,
         });
         Self {

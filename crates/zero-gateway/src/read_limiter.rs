@@ -18,11 +18,11 @@ use zero_session::store::StoreError;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadLimits {
     /// Maximum number of concurrent reads.
-    pub(crate) all_max: usize,
+    pub(crate) total_max: usize,
     /// Maximum number of concurrent reads per owner.
-    pub(crate) of_one_max: usize,
+    pub(crate) owner_max: usize,
     /// Maximum number of queued and running reads per owner.
-    pub(crate) asked_max: usize,
+    pub(crate) requests_max: usize,
     /// Maximum time in the queue.
     pub(crate) wait_max: Duration,
 }
@@ -35,7 +35,7 @@ pub(crate) struct ReadLimiter {
 }
 
 struct OwnerReads {
-    turns: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     request_count: usize,
 }
 
@@ -54,12 +54,12 @@ pub(crate) enum ReadLimitError {
 /// The right to perform a read, released on drop.
 pub(crate) struct ReadPermit {
     _permits: [OwnedSemaphorePermit; 3],
-    _asked: ReadRequestGuard,
+    _request: ReadRequestGuard,
 }
 
 impl ReadLimiter {
     pub(crate) fn new(limits: ReadLimits) -> Self {
-        Self { limits, all: Arc::new(Semaphore::new(limits.all_max)), by_name: Arc::default() }
+        Self { limits, all: Arc::new(Semaphore::new(limits.total_max)), by_name: Arc::default() }
     }
 
     /// Creates the queue of a connection.
@@ -73,15 +73,15 @@ impl ReadLimiter {
         name: &str,
         connection: &Arc<Semaphore>,
     ) -> Result<ReadPermit, ReadLimitError> {
-        let (asked, of_one) = self.register_request(name)?;
+        let (request, owner_reads) = self.register_request(name)?;
         let permits = async {
             let connection = Arc::clone(connection).acquire_owned().await.ok()?;
-            let of_one = of_one.acquire_owned().await.ok()?;
-            let of_all = Arc::clone(&self.all).acquire_owned().await.ok()?;
-            Some([connection, of_one, of_all])
+            let owner_reads = owner_reads.acquire_owned().await.ok()?;
+            let total = Arc::clone(&self.all).acquire_owned().await.ok()?;
+            Some([connection, owner_reads, total])
         };
         match timeout(self.limits.wait_max, permits).await {
-            Ok(Some(permits)) => Ok(ReadPermit { _permits: permits, _asked: asked }),
+            Ok(Some(permits)) => Ok(ReadPermit { _permits: permits, _request: request }),
             // The semaphores are never closed.
             Ok(None) | Err(_) => Err(ReadLimitError::Timeout),
         }
@@ -93,17 +93,17 @@ impl ReadLimiter {
     ) -> Result<(ReadRequestGuard, Arc<Semaphore>), ReadLimitError> {
         let mut by_name = lock(&self.by_name);
         let new = || OwnerReads {
-            turns: Arc::new(Semaphore::new(self.limits.of_one_max)),
+            slots: Arc::new(Semaphore::new(self.limits.owner_max)),
             request_count: 0,
         };
-        let of_one = by_name.entry(name.to_owned()).or_insert_with(new);
-        if of_one.request_count >= self.limits.asked_max {
-            return Err(ReadLimitError::TooMany { max: self.limits.asked_max });
+        let owner_reads = by_name.entry(name.to_owned()).or_insert_with(new);
+        if owner_reads.request_count >= self.limits.requests_max {
+            return Err(ReadLimitError::TooMany { max: self.limits.requests_max });
         }
-        of_one.request_count += 1;
+        owner_reads.request_count += 1;
         let request_guard =
             ReadRequestGuard { by_name: Arc::clone(&self.by_name), name: name.to_owned() };
-        Ok((request_guard, Arc::clone(&of_one.turns)))
+        Ok((request_guard, Arc::clone(&owner_reads.slots)))
     }
 }
 
@@ -116,10 +116,10 @@ struct ReadRequestGuard {
 impl Drop for ReadRequestGuard {
     fn drop(&mut self) {
         let mut by_name = lock(&self.by_name);
-        if let Entry::Occupied(mut of_one) = by_name.entry(std::mem::take(&mut self.name)) {
-            of_one.get_mut().request_count = of_one.get().request_count.saturating_sub(1);
-            if of_one.get().request_count == 0 {
-                of_one.remove();
+        if let Entry::Occupied(mut owner_reads) = by_name.entry(std::mem::take(&mut self.name)) {
+            owner_reads.get_mut().request_count = owner_reads.get().request_count.saturating_sub(1);
+            if owner_reads.get().request_count == 0 {
+                owner_reads.remove();
             }
         }
     }
@@ -147,8 +147,12 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: ReadLimits =
-        ReadLimits { all_max: 3, of_one_max: 2, asked_max: 4, wait_max: Duration::from_secs(30) };
+    const LIMITS: ReadLimits = ReadLimits {
+        total_max: 3,
+        owner_max: 2,
+        requests_max: 4,
+        wait_max: Duration::from_secs(30),
+    };
 
     /// Returns a permit if one is available now.
     fn try_acquire(
@@ -175,7 +179,7 @@ mod tests {
 
     #[tokio::test]
     async fn frequent_reader_is_not_served_before_rare_one() {
-        let reads = ReadLimiter::new(ReadLimits { all_max: 1, asked_max: 100, ..LIMITS });
+        let reads = ReadLimiter::new(ReadLimits { total_max: 1, requests_max: 100, ..LIMITS });
         let (busy, other) = (ReadLimiter::connection_queue(), ReadLimiter::connection_queue());
         let held = try_acquire(&reads, "ann", &busy).unwrap();
         let mut many: Vec<_> = (0..50).map(|_| Box::pin(reads.acquire("ann", &busy))).collect();
@@ -194,7 +198,7 @@ mod tests {
         let connection = ReadLimiter::connection_queue();
         let held = try_acquire(&reads, "ann", &connection).unwrap();
         let mut waiting = Vec::new();
-        for _ in 1..LIMITS.asked_max {
+        for _ in 1..LIMITS.requests_max {
             let mut turn = Box::pin(reads.acquire("ann", &connection));
             assert!(futures_util::poll!(&mut turn).is_pending());
             waiting.push(turn);

@@ -54,12 +54,12 @@ const CALLS_END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a server needs.
 pub struct McpServiceConfig {
-    /// The tools. Its approver, elicitor and observer must use the same `board`.
+    /// The tools. Its approver, elicitor and observer must use the same `router`.
     pub host: Arc<ToolHost>,
     /// Dialect of the tools' names and schemas.
     pub dialect: DialectName,
     /// Finds the client that made a call.
-    pub board: Arc<McpCallRouter>,
+    pub router: Arc<McpCallRouter>,
     /// Tools to list first, in this order.
     pub order: Vec<ToolName>,
     /// Folders in which the tools work, for the instructions; commands run in the first.
@@ -72,11 +72,11 @@ pub struct McpServiceConfig {
 
 impl McpServiceConfig {
     /// Creates the configuration of a server in zero's own dialect.
-    pub fn new(host: Arc<ToolHost>, board: Arc<McpCallRouter>) -> Self {
+    pub fn new(host: Arc<ToolHost>, router: Arc<McpCallRouter>) -> Self {
         Self {
             host,
             dialect: DialectName::Canonical,
-            board,
+            router,
             order: Vec::new(),
             folders: Vec::new(),
             stop: CancellationToken::new(),
@@ -136,11 +136,11 @@ pub enum McpServiceError {
 struct McpServiceState {
     host: Arc<ToolHost>,
     dialect: Arc<Dialect>,
-    board: Arc<McpCallRouter>,
+    router: Arc<McpCallRouter>,
     listing: Arc<McpToolListCache>,
     pending: Arc<ParkedCalls>,
     /// Session of stateless requests.
-    alone: LazySession,
+    stateless_session: LazySession,
     sessions: OpenSessions,
     http_sessions: HttpSessionMap,
     /// Each running call holds a receiver, so that the server can wait for all of them.
@@ -151,7 +151,7 @@ struct McpServiceState {
     limits: McpServiceLimits,
     info: rmcp::model::ServerConfig,
     /// Names the server in the results for stateless clients.
-    whose: MetaObject,
+    server_meta: MetaObject,
     /// Counts how often clients should list the tools again.
     changes: watch::Receiver<u64>,
     stop: CancellationToken,
@@ -161,7 +161,7 @@ struct McpServiceState {
 impl McpServiceState {
     /// Creates the state, and starts the task that follows the registry.
     fn start(config: McpServiceConfig) -> Arc<Self> {
-        let McpServiceConfig { host, dialect, board, order, folders, stop, limits } = config;
+        let McpServiceConfig { host, dialect, router, order, folders, stop, limits } = config;
         let dialect = Arc::new(Dialect::new(dialect));
         let stop = stop.child_token();
         let listing = Arc::new(McpToolListCache::new(
@@ -170,9 +170,9 @@ impl McpServiceState {
             order,
         ));
         let info = server_info(&folders);
-        let mut whose = MetaObject::new();
+        let mut server_meta = MetaObject::new();
         let name = serde_json::to_value(&info.server_info).unwrap_or_default();
-        whose.0.insert(SERVER_INFO.to_owned(), name);
+        server_meta.0.insert(SERVER_INFO.to_owned(), name);
         let (announced, changes) = watch::channel(0);
         let registry_changes = host.registry().subscribe();
         tokio::spawn(tool_list::watch_changes(
@@ -183,10 +183,10 @@ impl McpServiceState {
         ));
         Arc::new(Self {
             dialect,
-            board,
+            router,
             listing,
             pending: ParkedCalls::new(limits.pending_max, limits.pending_age_max),
-            alone: LazySession::default(),
+            stateless_session: LazySession::default(),
             sessions: OpenSessions::default(),
             http_sessions: HttpSessionMap::default(),
             running: watch::Sender::new(()),
@@ -195,7 +195,7 @@ impl McpServiceState {
             clients: Arc::new(Semaphore::new(limits.sessions_max)),
             limits,
             info,
-            whose,
+            server_meta,
             changes,
             _end: stop.clone().drop_guard(),
             stop,

@@ -215,7 +215,7 @@ impl Spawner {
             return;
         };
         // If the spawner process has ended, its sandboxes have too.
-        if message::send(&process.orders, &SpawnerRequest::Rest, &[given.as_fd()]).is_ok() {
+        if message::send(&process.orders, &SpawnerRequest::Discard, &[given.as_fd()]).is_ok() {
             drop(given);
             let mut fds = [PollFd::new(&ours, PollFlags::IN)];
             let _ = rustix::event::poll(&mut fds, Timespec::try_from(RELEASE_MAX).ok().as_ref());

@@ -153,7 +153,7 @@ impl ClusterNode {
         let until = Instant::now() + rules.duration + HOME_WAIT_MARGIN;
         let prefix = format!("{home}{HOME_SEPARATOR}");
         loop {
-            let live = leases.live_nodes().await?;
+            let live = leases.list_live_nodes().await?;
             if !live.iter().any(|node| node.name.starts_with(&prefix)) {
                 break;
             }
@@ -233,7 +233,7 @@ impl NodeMembership for ClusterNode {
                 return true;
             }
             // A failed read does not prove that a process is dead.
-            let live = self.leases.live_nodes().await;
+            let live = self.leases.list_live_nodes().await;
             live.map_or(true, |live| live.iter().any(|live| live.name == node))
         })
     }

@@ -35,10 +35,10 @@ pub trait NodeLeaseStore: Send + Sync {
     fn end_node(&self, node: &str) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// The processes whose leases have not run out, by name; at most [`LiveNode::LIST_MAX`].
-    fn live_nodes(&self) -> BoxFuture<'_, Result<Vec<LiveNode>, StoreError>>;
+    fn list_live_nodes(&self) -> BoxFuture<'_, Result<Vec<LiveNode>, StoreError>>;
 
     /// The sessions with unfinished runs that a process holds.
-    fn held_claims(
+    fn list_held_claims(
         &self,
         node: &str,
     ) -> BoxFuture<'_, Result<Vec<(SessionId, ClaimEpoch)>, StoreError>>;
@@ -162,7 +162,7 @@ impl NodeLease {
     }
 
     /// What to do at this time.
-    pub fn step(&self, now: Duration) -> LeaseStep {
+    pub fn next_step(&self, now: Duration) -> LeaseStep {
         match self.phase {
             LeasePhase::Lost => LeaseStep::Stop,
             _ if now >= self.next_renewal => LeaseStep::Renew,
@@ -172,7 +172,7 @@ impl NodeLease {
     }
 
     /// The lease was renewed by a request that was sent at the first time and answered at the second.
-    pub fn renewed(&mut self, sent_at: Duration, now: Duration) {
+    pub fn record_renewal(&mut self, sent_at: Duration, now: Duration) {
         if self.phase == LeasePhase::Lost {
             return;
         }
@@ -186,13 +186,13 @@ impl NodeLease {
     }
 
     /// A renewal failed or was not answered.
-    pub fn renewal_failed(&mut self, now: Duration) {
+    pub fn record_failed_renewal(&mut self, now: Duration) {
         self.next_renewal = now.saturating_add(self.rules.renewal_interval / 3);
     }
 
     /// The database answered which sessions are still held, upon a request of this generation. Returns
     /// whether the answer counts: it does not if the lease may have run out since.
-    pub fn claims_confirmed(&mut self, generation: u64, now: Duration) -> bool {
+    pub fn confirm_claims(&mut self, generation: u64, now: Duration) -> bool {
         let counts = self.phase == LeasePhase::Unconfirmed
             && generation == self.generation
             && now < self.valid_until;
@@ -203,7 +203,7 @@ impl NodeLease {
     }
 
     /// The database does not know the process.
-    pub fn lose(&mut self) {
+    pub fn mark_lost(&mut self) {
         self.phase = LeasePhase::Lost;
     }
 }

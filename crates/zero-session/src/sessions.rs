@@ -517,7 +517,7 @@ impl SessionManager {
         let abandoned = cluster.sessions().abandoned_sessions().await?;
         Ok(Some(ClusterMembers {
             local: self.inner.config.nodes.local_name().to_owned(),
-            nodes: cluster.leases().live_nodes().await?,
+            nodes: cluster.leases().list_live_nodes().await?,
             abandoned_sessions: u64::try_from(abandoned.len()).unwrap_or(u64::MAX),
         }))
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agent_client_protocol::v1::schema::SessionId;
-use agent_client_protocol::{Error, UntypedMessage};
+use agent_client_protocol::UntypedMessage;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use zero_core::{CallId, ErrorReason, ToolError, ToolResult, sanitize};
@@ -13,6 +13,7 @@ use super::call_result;
 use super::pending_calls::PendingToolCalls;
 use crate::client_calls::MethodPrefix;
 use crate::client_handle::ClientHandle;
+use crate::rpc_error;
 use crate::tool_host_factory::ClientToolCaller;
 
 /// Runs calls at the client of one session.
@@ -54,7 +55,7 @@ impl RemoteToolCaller {
     async fn request(&self, params: Value, most: Duration) -> Result<Value, ToolError> {
         let message = encode("_zero/tools/use", params)?;
         let answer = self.to_client.request(message, most).await;
-        answer.map_err(|error| match is_timeout(&error) {
+        answer.map_err(|error| match rpc_error::is_timeout(&error) {
             true => unanswered_error(most),
             false => {
                 let why = sanitize::to_line(&error.message);
@@ -105,10 +106,6 @@ fn encode(method: &str, params: Value) -> Result<UntypedMessage, ToolError> {
     UntypedMessage::new(method, params).map_err(|error| {
         ToolError::failed(ErrorReason::RemoteFailure, format!("the call cannot be sent: {error}"))
     })
-}
-
-fn is_timeout(error: &Error) -> bool {
-    error.data.as_ref().and_then(|data| data.get("kind")).is_some_and(|kind| kind == "timeout")
 }
 
 fn unanswered_error(most: Duration) -> ToolError {

@@ -125,7 +125,7 @@ async fn refusal_message(peer: &TestClient) -> Option<String> {
 
 #[tokio::test]
 async fn departed_client_leaves_read_queue() {
-    let limits = GatewayLimits { reads_max: 0, reads_asked_max: 1, ..GatewayLimits::default() };
+    let limits = GatewayLimits { reads_max: 0, read_requests_max: 1, ..GatewayLimits::default() };
     let fixture = TestGateway::with_limits(&[], limits).await;
     let first = fixture.connect("ann", &[TokenScope::Read], &[]).await;
     let second = fixture.connect("ann", &[TokenScope::Read], &[]).await;

@@ -85,7 +85,7 @@ pub(super) struct McpCallRouteReceiver {
 
 /// Removes a route when its call has ended.
 struct McpCallRouteGuard {
-    board: Arc<McpCallRouter>,
+    router: Arc<McpCallRouter>,
     call: CallId,
 }
 
@@ -107,7 +107,7 @@ impl McpCallRouter {
             call.clone(),
             Arc::new(McpCallRoute { elicitation_support, questions, progress }),
         );
-        let entry = McpCallRouteGuard { board: Arc::clone(self), call };
+        let entry = McpCallRouteGuard { router: Arc::clone(self), call };
         McpCallRouteReceiver { questions: asked, progress_messages: receiver, _entry: entry }
     }
 
@@ -142,7 +142,7 @@ impl McpCallRoute {
 
 impl Drop for McpCallRouteGuard {
     fn drop(&mut self) {
-        self.board.routes().remove(&self.call);
+        self.router.routes().remove(&self.call);
     }
 }
 
@@ -178,17 +178,17 @@ mod tests {
 
     #[tokio::test]
     async fn route_and_its_questions_end_with_the_call() {
-        let board = McpCallRouter::new();
+        let router = McpCallRouter::new();
         let elicitation_support =
             ElicitationSupport { forms: true, pages: false, choices: ChoiceStyle::Titled };
         let call = CallId::from_bits(1);
-        let end = board.open_route(call.clone(), elicitation_support);
-        let line = board.route(&call).unwrap();
-        assert!(board.only_route().is_some());
-        let second = board.open_route(CallId::from_bits(2), elicitation_support);
-        assert!(board.only_route().is_none(), "ambiguous with two routes");
+        let end = router.open_route(call.clone(), elicitation_support);
+        let line = router.route(&call).unwrap();
+        assert!(router.only_route().is_some());
+        let second = router.open_route(CallId::from_bits(2), elicitation_support);
+        assert!(router.only_route().is_none(), "ambiguous with two routes");
         drop((end, second));
-        assert!(board.route(&call).is_none());
+        assert!(router.route(&call).is_none());
         let params = super::super::mcp_approver::form_request(
             "?",
             ElicitationSchema::new(Default::default()),

@@ -32,13 +32,13 @@ const EFFECTS_MAX: usize = 50;
 /// Asks the client that made a call. It is created before the host, and reaches the clients of the
 /// server with the same [`McpCallRouter`].
 pub struct McpApprover {
-    board: Arc<McpCallRouter>,
+    router: Arc<McpCallRouter>,
 }
 
 impl McpApprover {
     /// Creates an approver that finds clients with this router.
-    pub fn new(board: Arc<McpCallRouter>) -> Arc<Self> {
-        Arc::new(Self { board })
+    pub fn new(router: Arc<McpCallRouter>) -> Arc<Self> {
+        Arc::new(Self { router })
     }
 }
 
@@ -49,13 +49,13 @@ impl Approver for McpApprover {
 
     fn unreachable_hint(&self, question: &ApprovalQuestion) -> Option<String> {
         let reachable =
-            self.board.route(&question.call).is_some_and(|line| line.elicitation_support.forms);
+            self.router.route(&question.call).is_some_and(|line| line.elicitation_support.forms);
         (!reachable).then(|| allow_hint(question))
     }
 
     fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
-            let Some(line) = self.board.route(&question.call) else {
+            let Some(line) = self.router.route(&question.call) else {
                 return ApprovalAnswer::RejectOnce;
             };
             let schema = choice_schema(&question.options(), line.elicitation_support.choices);

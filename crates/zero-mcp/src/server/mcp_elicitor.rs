@@ -19,21 +19,21 @@ use super::random_handle::new_handle;
 
 /// Forwards questions to the client of their call.
 pub struct McpElicitor {
-    board: Arc<McpCallRouter>,
+    router: Arc<McpCallRouter>,
 }
 
 impl McpElicitor {
     /// Creates an elicitor that finds clients with this router.
-    pub fn new(board: Arc<McpCallRouter>) -> Arc<Self> {
-        Arc::new(Self { board })
+    pub fn new(router: Arc<McpCallRouter>) -> Arc<Self> {
+        Arc::new(Self { router })
     }
 
     /// Returns the client to ask. A question that names no call belongs to the only running call;
     /// if there are several, it is not asked, because it could reach the wrong user.
     fn find_route(&self, elicitation: &Elicitation) -> Option<Arc<McpCallRoute>> {
         match &elicitation.call {
-            Some(call) => self.board.route(call),
-            None => self.board.only_route(),
+            Some(call) => self.router.route(call),
+            None => self.router.only_route(),
         }
     }
 }

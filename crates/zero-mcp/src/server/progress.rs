@@ -23,20 +23,20 @@ const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 
 /// Stores the progress of calls on their routes.
 pub struct McpObserver {
-    board: Arc<McpCallRouter>,
+    router: Arc<McpCallRouter>,
 }
 
 impl McpObserver {
     /// Creates an observer that finds clients with this router.
-    pub fn new(board: Arc<McpCallRouter>) -> Arc<Self> {
-        Arc::new(Self { board })
+    pub fn new(router: Arc<McpCallRouter>) -> Arc<Self> {
+        Arc::new(Self { router })
     }
 }
 
 impl CallEventObserver for McpObserver {
     fn on_event(&self, event: &CallEvent) {
         let CallEvent::Progress { call, progress } = event else { return };
-        if let Some(line) = self.board.route(call) {
+        if let Some(line) = self.router.route(call) {
             line.progress.send_replace(head(&progress.message, MESSAGE_BYTES_MAX).to_owned());
         }
     }

@@ -35,7 +35,7 @@ pub(super) struct CallSetup {
     pub(super) host: Arc<ToolHost>,
     pub(super) dialect: Arc<Dialect>,
     pub(super) session: Arc<ToolHostSession>,
-    pub(super) board: Arc<McpCallRouter>,
+    pub(super) router: Arc<McpCallRouter>,
     pub(super) elicitation_support: ElicitationSupport,
     /// Cancelling it ends the call.
     pub(super) stop: CancellationToken,
@@ -54,9 +54,10 @@ pub(super) enum CallStep {
 impl RunningCall {
     /// Starts a call.
     pub(super) fn start(start: CallSetup, tool: String, arguments: JsonObject) -> Self {
-        let CallSetup { host, dialect, session, board, elicitation_support, stop, running } = start;
+        let CallSetup { host, dialect, session, router, elicitation_support, stop, running } =
+            start;
         let id = new_call_id();
-        let line = board.open_route(id.clone(), elicitation_support);
+        let line = router.open_route(id.clone(), elicitation_support);
         let input = Value::Object(arguments);
         let call = ToolCall { id, session: session.id().cloned(), tool, input, timeout: None };
         let end = stop.clone().drop_guard();

@@ -68,7 +68,7 @@ impl McpServiceHandler {
         let session = self
             .handshake_client
             .get()
-            .map_or(&self.server.alone, |handshake_client| &handshake_client.session);
+            .map_or(&self.server.stateless_session, |handshake_client| &handshake_client.session);
         session.get(&self.server.host, &self.server.sessions).await
     }
 
@@ -132,7 +132,7 @@ impl McpServiceHandler {
             host: Arc::clone(&self.server.host),
             dialect: Arc::clone(&self.server.dialect),
             session,
-            board: Arc::clone(&self.server.board),
+            router: Arc::clone(&self.server.router),
             elicitation_support,
             stop: self.server.stop.child_token(),
             running: self.server.running.subscribe(),
@@ -265,7 +265,7 @@ impl ServerHandler for McpServiceHandler {
         let tools = mask_tools(&self.server.listing.snapshot().tools, &mask);
         let mut result = ListToolsResult::with_all_items(tools);
         if ProtocolStyle::detect(&cx) == ProtocolStyle::Stateless {
-            result.meta = Some(self.server.whose.clone());
+            result.meta = Some(self.server.server_meta.clone());
             result = result.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private);
         }
         Ok(result)
@@ -309,7 +309,7 @@ impl ServerHandler for McpServiceHandler {
         if let (CallToolResponse::Complete(result), ProtocolStyle::Stateless) =
             (&mut response, ProtocolStyle::detect(&cx))
         {
-            result.meta = Some(self.server.whose.clone());
+            result.meta = Some(self.server.server_meta.clone());
         }
         Ok(response)
     }

@@ -47,7 +47,7 @@ pub(crate) enum ApprovalSource {
 pub(crate) struct ServerFixture {
     temp: tempfile::TempDir,
     pub(crate) host: Arc<ToolHost>,
-    pub(crate) board: Arc<McpCallRouter>,
+    pub(crate) router: Arc<McpCallRouter>,
     pub(crate) elicitor: Arc<McpElicitor>,
 }
 
@@ -57,18 +57,18 @@ impl ServerFixture {
         let temp = tempfile::tempdir_in("/var/tmp").unwrap();
         let work = temp.path().join("work");
         std::fs::create_dir(&work).unwrap();
-        let board = McpCallRouter::new();
+        let router = McpCallRouter::new();
         let workspace = Workspace::open(&[work], None).unwrap();
         let mut config = ToolHostConfig::new(workspace, StateDir::new(temp.path().join("state")));
         config.approver = Some(match asked {
             ApprovalSource::AllowAll => Arc::new(AllowAll),
-            ApprovalSource::Client => McpApprover::new(Arc::clone(&board)),
+            ApprovalSource::Client => McpApprover::new(Arc::clone(&router)),
         });
-        config.observer = Some(McpObserver::new(Arc::clone(&board)));
+        config.observer = Some(McpObserver::new(Arc::clone(&router)));
         let host = Arc::new(ToolHost::new(config));
         host.registry().add("builtin", zero_tools::builtin_tools()).unwrap();
-        let elicitor = McpElicitor::new(Arc::clone(&board));
-        Self { temp, host, board, elicitor }
+        let elicitor = McpElicitor::new(Arc::clone(&router));
+        Self { temp, host, router, elicitor }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -80,7 +80,7 @@ impl ServerFixture {
     }
 
     pub(crate) fn config(&self) -> McpServiceConfig {
-        let mut config = McpServiceConfig::new(Arc::clone(&self.host), Arc::clone(&self.board));
+        let mut config = McpServiceConfig::new(Arc::clone(&self.host), Arc::clone(&self.router));
         config.folders = vec![self.path("")];
         config
     }

@@ -92,9 +92,9 @@ pub enum KillReason {
 #[serde(rename_all = "snake_case")]
 pub enum SandboxReuse {
     /// When the command was started.
-    PutUp,
+    New,
     /// Before, and it still matched the command.
-    Ready,
+    Prewarmed,
 }
 
 /// Which properties of its profile are enforced for a command.

@@ -64,7 +64,7 @@ pub(super) enum SpawnerRequest {
     /// The same, but do not prewarm a sandbox for the next command of this kind.
     Single { like: u64 },
     /// Remove all prewarmed sandboxes. An attached handle is closed once they are gone.
-    Rest,
+    Discard,
 }
 
 /// A task of the spawner process for a worker without a command.
@@ -73,11 +73,11 @@ pub(super) enum SpawnerRequest {
 pub(super) enum WorkerTask {
     /// Prewarm a sandbox like that of the last command, whose spec is attached, and its network if
     /// it joined one.
-    PutUp,
+    Prewarm,
     /// Remove the prewarmed sandbox. An attached handle is closed once it is gone.
-    TakeDown,
+    Discard,
     /// Start and supervise a command, whose spec is attached.
-    Keep,
+    Run,
 }
 
 /// What a worker without a command reports to the spawner process.
@@ -85,9 +85,9 @@ pub(super) enum WorkerTask {
 #[serde(rename_all = "snake_case")]
 pub(super) enum WorkerEvent {
     /// It has a prewarmed sandbox.
-    WithWalls,
+    Prewarmed,
     /// It has none.
-    Bare,
+    Idle,
     /// It has none, and a new worker would be as fast.
     Useless,
 }

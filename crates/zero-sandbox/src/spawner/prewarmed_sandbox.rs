@@ -93,8 +93,8 @@ pub(super) fn wait_for_command(
             continue;
         }
         match message::receive::<WorkerTask>(orders) {
-            Ok(Some((WorkerTask::Keep, fds))) => return Some((fds, sandbox)),
-            Ok(Some((WorkerTask::PutUp, handles))) => {
+            Ok(Some((WorkerTask::Run, fds))) => return Some((fds, sandbox)),
+            Ok(Some((WorkerTask::Prewarm, handles))) => {
                 let mut handles = handles.into_iter();
                 if let (None, Some(like)) = (&sandbox, handles.next()) {
                     let net = handles.next();
@@ -107,7 +107,7 @@ pub(super) fn wait_for_command(
                     report_bare(orders, groups);
                 }
             }
-            Ok(Some((WorkerTask::TakeDown, handles))) => {
+            Ok(Some((WorkerTask::Discard, handles))) => {
                 sandbox = None;
                 drop(handles);
                 report_bare(orders, groups);
@@ -121,7 +121,7 @@ pub(super) fn wait_for_command(
 /// so it is the spawner that drops a worker. A worker that has left its groups would have to join
 /// them again, which takes as long as starting another worker.
 fn report_bare(orders: &OwnedFd, groups: &CommandCgroups) {
-    let word = if groups.has_left() { WorkerEvent::Useless } else { WorkerEvent::Bare };
+    let word = if groups.has_left() { WorkerEvent::Useless } else { WorkerEvent::Idle };
     // If the spawner process has ended, the closed channel is noticed later.
     let _ = message::send(orders, &word, &[]);
 }

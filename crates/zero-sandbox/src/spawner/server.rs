@@ -156,7 +156,7 @@ impl SpawnerServer {
                     Ok(Some((SpawnerRequest::Single { like }, fds))) => {
                         self.assign_command(&fds, like, NextCommandHint::Other)
                     }
-                    Ok(Some((SpawnerRequest::Rest, fds))) => self.release_prewarmed(&fds),
+                    Ok(Some((SpawnerRequest::Discard, fds))) => self.release_prewarmed(&fds),
                     Ok(None) | Err(_) => return,
                 }
             }

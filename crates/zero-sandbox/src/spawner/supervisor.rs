@@ -116,7 +116,7 @@ pub(super) fn supervise(
                 return None;
             };
             // The spawner first: zero may request the next command as soon as it knows of the end.
-            let is_free = message::send(spawner, &WorkerEvent::WithWalls, &[]);
+            let is_free = message::send(spawner, &WorkerEvent::Prewarmed, &[]);
             let _ = message::send(channel, &SpawnerReply::Ended(exit), &[]);
             let Supervisor { main, prepared, mut groups, commands, network, .. } = supervisor;
             groups.reset_counters();
@@ -611,7 +611,11 @@ impl CommandStart<'_> {
         if let Some(namespaces) = ready {
             match self.wait_until_started(&namespaces.prepared) {
                 Ok(()) => {
-                    return Ok(StartedCommand { namespaces, groups, when: SandboxReuse::Ready });
+                    return Ok(StartedCommand {
+                        namespaces,
+                        groups,
+                        when: SandboxReuse::Prewarmed,
+                    });
                 }
                 Err(StartError::Failed(failure)) => return Err(failure),
                 // The sandbox was killed from outside; set up another one.
@@ -652,7 +656,7 @@ impl CommandStart<'_> {
             match self.wait_until_started(&prepared) {
                 Ok(()) => {
                     let namespaces = Namespaces::new(main, prepared, self.network);
-                    return Ok(StartedCommand { namespaces, groups, when: SandboxReuse::PutUp });
+                    return Ok(StartedCommand { namespaces, groups, when: SandboxReuse::New });
                 }
                 Err(StartError::Failed(failure)) => return Err(failure),
                 Err(StartError::HostChanged(changed)) => reason = changed,

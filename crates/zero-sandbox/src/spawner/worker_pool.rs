@@ -78,16 +78,16 @@ impl Worker {
     /// The state after this event.
     fn next_state(&self, word: WorkerEvent) -> WorkerState {
         match (word, self.state) {
-            (WorkerEvent::WithWalls, WorkerState::Busy { like, then: SandboxRetention::Keep }) => {
+            (WorkerEvent::Prewarmed, WorkerState::Busy { like, then: SandboxRetention::Keep }) => {
                 WorkerState::Waiting { like }
             }
-            (WorkerEvent::WithWalls, WorkerState::Busy { .. }) => {
-                match message::send(&self.channel, &WorkerTask::TakeDown, &[]) {
+            (WorkerEvent::Prewarmed, WorkerState::Busy { .. }) => {
+                match message::send(&self.channel, &WorkerTask::Discard, &[]) {
                     Ok(()) => WorkerState::Clearing,
                     Err(_) => WorkerState::Gone,
                 }
             }
-            (WorkerEvent::Bare, WorkerState::Waiting { .. } | WorkerState::Clearing) => {
+            (WorkerEvent::Idle, WorkerState::Waiting { .. } | WorkerState::Clearing) => {
                 WorkerState::Bare
             }
             (WorkerEvent::Useless, WorkerState::Waiting { .. } | WorkerState::Clearing) => {
@@ -171,7 +171,7 @@ impl WorkerPool {
     pub(super) fn offer(&mut self, like: u64, fds: &[BorrowedFd<'_>]) -> Option<io::Result<()>> {
         let at = self.find_best_for(like)?;
         let worker = self.0.get_mut(at)?;
-        let sent = message::send(&worker.channel, &WorkerTask::Keep, fds);
+        let sent = message::send(&worker.channel, &WorkerTask::Run, fds);
         match sent {
             Ok(()) => worker.state = WorkerState::Busy { like, then: SandboxRetention::Keep },
             Err(_) => drop(self.0.remove(at)),
@@ -194,7 +194,7 @@ impl WorkerPool {
         };
         // A worker that has exited is noticed soon.
         let order: Vec<BorrowedFd<'_>> = order.iter().map(AsFd::as_fd).collect();
-        if message::send(&bare.channel, &WorkerTask::PutUp, &order).is_ok() {
+        if message::send(&bare.channel, &WorkerTask::Prewarm, &order).is_ok() {
             bare.state = WorkerState::Waiting { like };
         }
     }
@@ -206,12 +206,12 @@ impl WorkerPool {
             match &mut worker.state {
                 // If the worker has exited, so has its sandbox.
                 WorkerState::Waiting { .. } => {
-                    let _ = message::send(&worker.channel, &WorkerTask::TakeDown, handles);
+                    let _ = message::send(&worker.channel, &WorkerTask::Discard, handles);
                     worker.state = WorkerState::Clearing;
                 }
                 // Already asked; the new handles are closed at the same time.
                 WorkerState::Clearing => {
-                    let _ = message::send(&worker.channel, &WorkerTask::TakeDown, handles);
+                    let _ = message::send(&worker.channel, &WorkerTask::Discard, handles);
                 }
                 WorkerState::Busy { then, .. } => *then = SandboxRetention::Release,
                 WorkerState::Bare | WorkerState::Gone => {}
@@ -269,7 +269,7 @@ mod tests {
         lab.check(&[BUSY]);
         // No worker waits.
         assert!(!lab.0.has_worker_for(7) && lab.0.offer(7, &[]).is_none());
-        assert_eq!(lab.send_event(0, WorkerEvent::WithWalls), PoolEvent::NoExit);
+        assert_eq!(lab.send_event(0, WorkerEvent::Prewarmed), PoolEvent::NoExit);
         lab.check(&[WorkerState::Waiting { like: 7 }]);
         assert!(lab.0.has_worker_for(7) && !lab.0.has_worker_for(8));
         let (ours, theirs) = message::create_channel().unwrap();
@@ -282,17 +282,17 @@ mod tests {
 
     #[test]
     fn expired_sandbox_loses_no_command() {
-        for word in [WorkerEvent::Bare, WorkerEvent::Useless] {
+        for word in [WorkerEvent::Idle, WorkerEvent::Useless] {
             let mut lab = PoolFixture::with_workers(1);
             lab.0.offer(7, &[]).unwrap().unwrap();
-            lab.send_event(0, WorkerEvent::WithWalls);
+            lab.send_event(0, WorkerEvent::Prewarmed);
             lab.0.offer(7, &[]).unwrap().unwrap();
             lab.send_event(0, word);
             lab.check(&[BUSY]);
-            lab.send_event(0, WorkerEvent::WithWalls);
+            lab.send_event(0, WorkerEvent::Prewarmed);
             // Without a command on its way, the event is applied.
             lab.send_event(0, word);
-            lab.check(if word == WorkerEvent::Bare { &[WorkerState::Bare] } else { &[] });
+            lab.check(if word == WorkerEvent::Idle { &[WorkerState::Bare] } else { &[] });
         }
     }
 
@@ -300,14 +300,14 @@ mod tests {
     fn clearing_worker_gets_no_command_until_cleared() {
         let mut lab = PoolFixture::with_workers(1);
         lab.0.offer(7, &[]).unwrap().unwrap();
-        assert!(matches!(lab.receive_task(0), Some(WorkerTask::Keep)));
+        assert!(matches!(lab.receive_task(0), Some(WorkerTask::Run)));
         lab.0.release_prewarmed(&[]);
-        lab.send_event(0, WorkerEvent::WithWalls);
+        lab.send_event(0, WorkerEvent::Prewarmed);
         lab.check(&[WorkerState::Clearing]);
         assert!(
-            matches!(lab.receive_task(0), Some(WorkerTask::TakeDown)) && !lab.0.has_worker_for(7)
+            matches!(lab.receive_task(0), Some(WorkerTask::Discard)) && !lab.0.has_worker_for(7)
         );
-        lab.send_event(0, WorkerEvent::Bare);
+        lab.send_event(0, WorkerEvent::Idle);
         lab.check(&[WorkerState::Bare]);
     }
 
@@ -331,7 +331,7 @@ mod tests {
             lab.1.push(theirs);
         }
         lab.0.offer(99, &[]).unwrap().unwrap();
-        assert!(matches!(lab.receive_task(0), Some(WorkerTask::Keep)));
+        assert!(matches!(lab.receive_task(0), Some(WorkerTask::Run)));
         assert!(!lab.0.has_worker_for(98));
     }
 }

@@ -253,7 +253,7 @@ fn run_prewarmed(
         drop(running.stdin.take());
         let output = crate::command_fixture::read_text(running.stdout.take().unwrap());
         assert_eq!(wait_for_exit(&running).exit_code, Some(0));
-        if running.sandbox_reuse == SandboxReuse::Ready {
+        if running.sandbox_reuse == SandboxReuse::Prewarmed {
             return output;
         }
     }
@@ -292,7 +292,7 @@ fn other_profile_gets_new_sandbox() {
     order.profile.masked = vec![secret];
     let mut running = spawner.spawn(order).unwrap();
     assert_eq!(crate::command_fixture::read_text(running.stdout.take().unwrap()), "hidden\n");
-    assert_eq!(running.sandbox_reuse, SandboxReuse::PutUp);
+    assert_eq!(running.sandbox_reuse, SandboxReuse::New);
     wait_for_exit(&running);
 }
 
@@ -306,7 +306,7 @@ fn one_off_command_keeps_earlier_prewarmed_sandbox() {
     let running = spawner.spawn_one_off(other.script_spec("true")).unwrap();
     assert_eq!(
         (running.sandbox_reuse, wait_for_exit(&running).exit_code),
-        (SandboxReuse::PutUp, Some(0))
+        (SandboxReuse::New, Some(0))
     );
     drop(running);
     place.wait_until_prewarmed(&spawner);
@@ -384,7 +384,7 @@ fn prewarmed_sandbox_expires_without_leftovers() {
     let spawner = self::start_spawner(Duration::ZERO);
     for _ in 0..5 {
         let running = spawner.spawn(place.script_spec("true")).unwrap();
-        assert_eq!(running.sandbox_reuse, SandboxReuse::PutUp);
+        assert_eq!(running.sandbox_reuse, SandboxReuse::New);
         wait_for_exit(&running);
         assert!(find_prewarmed(&spawner).is_none() && !place.has_placeholder());
     }
@@ -429,7 +429,7 @@ fn killed_prewarmed_sandbox_is_replaced() {
         assert_eq!(wait_for_exit(&running).exit_code, Some(0));
         running.sandbox_reuse
     });
-    assert!(reuse.any(|reuse| reuse == SandboxReuse::PutUp));
+    assert!(reuse.any(|reuse| reuse == SandboxReuse::New));
 }
 
 /// A running command, a prewarmed sandbox and a new command do not remove what the others need.

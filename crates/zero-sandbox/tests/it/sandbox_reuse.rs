@@ -35,7 +35,7 @@ fn leave_reusable_sandbox(spawner: &Spawner) -> i32 {
         let (_, _, _, first) = run(spawner, shell_spec("true"));
         let (_, _, reuse, second) = run(spawner, shell_spec("true"));
         // Other tests create sockets, which make a new sandbox necessary.
-        if reuse == SandboxReuse::Ready && first == second {
+        if reuse == SandboxReuse::Prewarmed && first == second {
             return second;
         }
     }
@@ -61,7 +61,7 @@ fn next_command_is_alone_in_reused_sandbox() {
         let (second, how, reuse, _) = run(&spawner, order("two", "/etc"));
         assert_eq!(second, first.replace("/usr one", "/etc two"));
         assert_eq!((how.exit_code, how.why), (Some(0), ExitCause::Finished));
-        seen_ready |= reuse == SandboxReuse::Ready;
+        seen_ready |= reuse == SandboxReuse::Prewarmed;
     }
     assert!(seen_ready);
 }
@@ -97,7 +97,7 @@ fn next_command_finds_no_residue() {
         assert_eq!((how.exit_code, how.why), (Some(0), ExitCause::Finished), "{args}");
         second.timeout = Some(LONG);
         let (found, _, reuse, _) = run(&spawner, second);
-        assert_eq!((found.as_str(), reuse), ("", SandboxReuse::PutUp), "{args}");
+        assert_eq!((found.as_str(), reuse), ("", SandboxReuse::New), "{args}");
     }
 }
 

@@ -124,10 +124,10 @@ fn sandbox_is_reused_only_in_same_network() {
     // Other tests create sockets, which make a new sandbox necessary.
     let is_reused = (0..20).any(|_| {
         show(&one);
-        show(&one) == SandboxReuse::Ready
+        show(&one) == SandboxReuse::Prewarmed
     });
     assert!(is_reused, "no sandbox was reused");
-    assert_eq!(show(&other), SandboxReuse::PutUp);
+    assert_eq!(show(&other), SandboxReuse::New);
 }
 
 #[test]

@@ -91,7 +91,7 @@ impl LeaseHolder {
     /// session any more.
     pub async fn end(&self) -> Result<(), StoreError> {
         self.stop.cancel();
-        self.shared.lease().lose();
+        self.shared.lease().mark_lost();
         self.shared.store.end_node(&self.shared.node).await
     }
 }
@@ -119,18 +119,18 @@ impl SharedLease {
         let now = self.now();
         let mut lease = self.lease();
         match answer {
-            Ok(Ok(true)) => lease.renewed(sent_at, now),
+            Ok(Ok(true)) => lease.record_renewal(sent_at, now),
             Ok(Ok(false)) => {
                 tracing::error!(node = self.node, "the lease of this process is no longer known");
-                lease.lose();
+                lease.mark_lost();
             }
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the lease could not be renewed");
-                lease.renewal_failed(now);
+                lease.record_failed_renewal(now);
             }
             Err(_) => {
                 tracing::warn!("the renewal of the lease was not answered");
-                lease.renewal_failed(now);
+                lease.record_failed_renewal(now);
             }
         }
     }
@@ -138,11 +138,12 @@ impl SharedLease {
     async fn confirm(&self) {
         let generation = self.lease().generation();
         let answer =
-            tokio::time::timeout(self.rules.duration, self.store.held_claims(&self.node)).await;
+            tokio::time::timeout(self.rules.duration, self.store.list_held_claims(&self.node))
+                .await;
         match answer {
             Ok(Ok(claims)) => {
                 let now = self.now();
-                let counts = self.lease().claims_confirmed(generation, now);
+                let counts = self.lease().confirm_claims(generation, now);
                 if counts {
                     let claims = Some(Arc::new(claims.into_iter().collect()));
                     self.confirmed.send_replace(claims);
@@ -162,7 +163,7 @@ impl SharedLease {
 /// Runs until the lease is lost.
 async fn renew_until_stopped(shared: Arc<SharedLease>) {
     loop {
-        let step = shared.lease().step(shared.now());
+        let step = shared.lease().next_step(shared.now());
         match step {
             LeaseStep::Renew => shared.renew().await,
             LeaseStep::ConfirmClaims => shared.confirm().await,

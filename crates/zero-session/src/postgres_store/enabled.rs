@@ -697,13 +697,13 @@ impl NodeLeaseStore for PostgresStore {
         })
     }
 
-    fn live_nodes(&self) -> BoxFuture<'_, Result<Vec<LiveNode>, StoreError>> {
+    fn list_live_nodes(&self) -> BoxFuture<'_, Result<Vec<LiveNode>, StoreError>> {
         Box::pin(async move {
             self.report("list processes", node_leases::list_live(&self.database).await)
         })
     }
 
-    fn held_claims(
+    fn list_held_claims(
         &self,
         node: &str,
     ) -> BoxFuture<'_, Result<Vec<(SessionId, ClaimEpoch)>, StoreError>> {

@@ -254,7 +254,7 @@ impl SessionManagerInner {
             let state = self.existing_state(&active.session);
             state.is_some_and(|state| state.recorder.executes(&active.run))
         });
-        let held = cluster.leases().held_claims(self.config.nodes.local_name()).await?;
+        let held = cluster.leases().list_held_claims(self.config.nodes.local_name()).await?;
         for active in active {
             if !held.iter().any(|(session, _)| *session == active.session) {
                 active.stop(RunOutcome::Interrupted);
@@ -289,7 +289,9 @@ impl SessionManagerInner {
             self.try_take_over(&session).await;
         }
         // Claimed by a request whose answer was lost, or the way on failed after the claim.
-        for (session, _) in cluster.leases().held_claims(self.config.nodes.local_name()).await? {
+        for (session, _) in
+            cluster.leases().list_held_claims(self.config.nodes.local_name()).await?
+        {
             if self.config.nodes.can_act() && self.active_runs_in(&session).is_empty() {
                 self.try_take_over(&session).await;
             }

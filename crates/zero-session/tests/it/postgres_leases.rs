@@ -68,23 +68,23 @@ async fn session_is_taken_over_only_without_lease() {
     let (session, claim) = begin_run(&*store, "x", "a").await;
     let taken = store.claim(&session, "y", Some(claim)).await.unwrap();
     assert!(matches!(taken, ClaimOutcome::Held(held) if held.node == "x" && held.epoch == claim));
-    assert_eq!(leases.held_claims("x").await.unwrap(), [(session.clone(), claim)]);
-    let live = leases.live_nodes().await.unwrap();
+    assert_eq!(leases.list_held_claims("x").await.unwrap(), [(session.clone(), claim)]);
+    let live = leases.list_live_nodes().await.unwrap();
     let [LiveNode { name, lease_left, sessions: 1 }] = &live[..] else { panic!("{live:?}") };
     assert!(name == "x" && *lease_left <= LONG);
     // It ends at once.
     leases.end_node("x").await.unwrap();
-    assert_eq!(leases.live_nodes().await.unwrap(), []);
+    assert_eq!(leases.list_live_nodes().await.unwrap(), []);
     assert!(!leases.register_node("x", LONG).await.unwrap(), "a name is used once");
     take_over(&*store, &session, "y", claim).await;
-    assert_eq!(leases.held_claims("x").await.unwrap(), []);
+    assert_eq!(leases.list_held_claims("x").await.unwrap(), []);
     // It runs out by itself.
     assert!(leases.register_node("z", Duration::from_millis(50)).await.unwrap());
     let (session, claim) = begin_run(&*store, "z", "b").await;
     take_over(&*store, &session, "y", claim).await;
     // A lease that ran out can be renewed. What was taken stays so.
     assert!(leases.renew_node("z", LONG).await.unwrap());
-    assert_eq!(leases.held_claims("z").await.unwrap(), []);
+    assert_eq!(leases.list_held_claims("z").await.unwrap(), []);
     let late = store.append(&session, Some(claim), Vec::new()).await.unwrap_err();
     assert_eq!(late, StoreError::ClaimLost(session.to_string()));
 }
@@ -115,15 +115,15 @@ impl NodeLeaseStore for InterruptedLeases {
         self.leases.end_node(node)
     }
 
-    fn live_nodes(&self) -> BoxFuture<'_, Result<Vec<LiveNode>, StoreError>> {
-        self.leases.live_nodes()
+    fn list_live_nodes(&self) -> BoxFuture<'_, Result<Vec<LiveNode>, StoreError>> {
+        self.leases.list_live_nodes()
     }
 
-    fn held_claims(
+    fn list_held_claims(
         &self,
         node: &str,
     ) -> BoxFuture<'_, Result<Vec<(SessionId, ClaimEpoch)>, StoreError>> {
-        self.leases.held_claims(node)
+        self.leases.list_held_claims(node)
     }
 }
 

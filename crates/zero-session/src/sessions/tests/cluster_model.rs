@@ -472,7 +472,7 @@ impl ClusterModel {
                 if machine.name.is_none() || machine.awaits_lease {
                     return false;
                 }
-                let kind = match machine.lease.step(now) {
+                let kind = match machine.lease.next_step(now) {
                     LeaseStep::Renew => RequestKind::Renew,
                     LeaseStep::ConfirmClaims => RequestKind::Confirm,
                     LeaseStep::Wait(_) | LeaseStep::Stop => return false,
@@ -612,7 +612,7 @@ impl ClusterModel {
         match request.kind {
             RequestKind::Renew => {
                 machine.awaits_lease = false;
-                machine.lease.renewal_failed(now);
+                machine.lease.record_failed_renewal(now);
             }
             RequestKind::Confirm => machine.awaits_lease = false,
             RequestKind::Claim { session, .. } | RequestKind::Read { session } => {
@@ -706,11 +706,11 @@ impl ClusterModel {
         match request.kind {
             RequestKind::Renew => {
                 machine.awaits_lease = false;
-                machine.lease.renewed(request.sent_at, now);
+                machine.lease.record_renewal(request.sent_at, now);
             }
             RequestKind::Confirm => {
                 machine.awaits_lease = false;
-                machine.lease.claims_confirmed(request.generation, now);
+                machine.lease.confirm_claims(request.generation, now);
             }
             RequestKind::Claim { session, .. }
             | RequestKind::Read { session }

@@ -95,7 +95,7 @@ fn look_into_database(app: &AppContext, args: &GatewayNodesArgs) -> anyhow::Resu
     let runtime = small_runtime()?;
     let listed = runtime.block_on(async {
         let ports = PostgresStore::open(&options).await?;
-        let nodes = ports.leases.live_nodes().await?;
+        let nodes = ports.leases.list_live_nodes().await?;
         let abandoned = ports.sessions.abandoned_sessions().await?;
         anyhow::Ok((nodes, abandoned.len()))
     });

@@ -45,16 +45,16 @@ pub(super) fn run(app: &AppContext, args: &McpServeArgs) -> anyhow::Result<ExitO
         );
     }
     let door = args.http.map(|address| McpHttpListener::open(app, args, address)).transpose()?;
-    let board = McpCallRouter::new();
-    let host = Arc::new(build_host(app, args, workspace, &settings, &board)?);
-    let outside = app.external_tools(&host, &settings, Some(McpElicitor::new(Arc::clone(&board))));
+    let router = McpCallRouter::new();
+    let host = Arc::new(build_host(app, args, workspace, &settings, &router)?);
+    let outside = app.external_tools(&host, &settings, Some(McpElicitor::new(Arc::clone(&router))));
     outside.register_known();
     let runtime = small_runtime()?;
     let served = runtime.block_on(async {
         let stop = CancellationToken::new();
         signals::cancel_on_interrupt(&stop);
         outside.start_unknown();
-        let mut config = McpServiceConfig::new(Arc::clone(&host), board);
+        let mut config = McpServiceConfig::new(Arc::clone(&host), router);
         config.dialect = args.dialect;
         config.order = app.tool_order();
         config.folders = host.workspace().roots().map(Path::to_owned).collect();
@@ -77,17 +77,17 @@ fn build_host(
     args: &McpServeArgs,
     workspace: Workspace,
     settings: &WorkspaceSettings,
-    board: &Arc<McpCallRouter>,
+    router: &Arc<McpCallRouter>,
 ) -> anyhow::Result<ToolHost> {
     let mut config = app.host_config(workspace, settings, args.mode)?;
     args.set_limits(&mut config.limits);
     config.approver = Some(match args.yes {
         true => Arc::new(AutoApprover { name: "--yes" }) as Arc<dyn Approver>,
-        false => McpApprover::new(Arc::clone(board)),
+        false => McpApprover::new(Arc::clone(router)),
     });
-    config.elicitor = Some(McpElicitor::new(Arc::clone(board)));
+    config.elicitor = Some(McpElicitor::new(Arc::clone(router)));
     config.how_to_allow = HOW_TO_ALLOW.to_owned();
-    config.observer = Some(McpObserver::new(Arc::clone(board)));
+    config.observer = Some(McpObserver::new(Arc::clone(router)));
     app.build_host(config, settings)
 }
 

@@ -128,7 +128,7 @@ async fn open(
             Ok(SqliteStore::open_transfer(&path)?)
         }
         MigrationEnd::Database(options) => {
-            let live = PostgresStore::open(&options).await?.leases.live_nodes().await?;
+            let live = PostgresStore::open(&options).await?.leases.list_live_nodes().await?;
             if let Some(node) = live.first() {
                 return Err(busy_error(&format!(
                     "the gateway `{}` uses the database",
