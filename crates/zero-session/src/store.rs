@@ -437,7 +437,7 @@ pub enum ForkPoint {
 }
 
 /// A place in the transcripts of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TranscriptPosition {
     /// Number of the transcript.
     pub transcript: u64,
@@ -753,6 +753,13 @@ pub struct Transcript {
     pub number: u64,
     /// Its messages, oldest first.
     pub messages: Vec<ModelMessage>,
+}
+
+impl Transcript {
+    /// The place after its last message.
+    pub(crate) fn end(&self) -> TranscriptPosition {
+        TranscriptPosition { transcript: self.number, messages: self.messages.len() as u64 }
+    }
 }
 
 /// Why a transcript was started.

@@ -61,7 +61,11 @@ impl SessionManagerInner {
         let state = self.session_state(&record.id);
         let _order = state.sending.lock().await;
         if let Some(before) = self.config.store.find_run(Some(&record.owner), &run).await? {
-            return self.existing_run_outcome(&state.recorder, before, &prompt).await;
+            let is_lost_begin = self.is_lost_begin(&state, &before);
+            let known = self.existing_run_outcome(&state.recorder, before, &prompt).await?;
+            if !(is_lost_begin && matches!(known, SendOutcome::InFlight)) {
+                return Ok(known);
+            }
         }
         self.check_place(&record).await?;
         self.check_folder_access(&record, &prompt.folder_access)?;
@@ -177,6 +181,14 @@ impl SessionManagerInner {
             run = store.run(&run.address()).await?.unwrap_or(run);
         }
         Ok(if run.end.is_some() { SendOutcome::Ended(run) } else { SendOutcome::InFlight })
+    }
+
+    /// Whether this process has begun the run without being told, so that nothing works on it.
+    fn is_lost_begin(&self, state: &SessionState, run: &RunRecord) -> bool {
+        self.config.nodes.cluster().is_none()
+            && !run.has_open_question
+            && state.recorder.is_lost_begin(run, self.config.nodes.local_name())
+            && !self.lock_active_runs().contains_key(&run.address())
     }
 
     /// Begins a run, and claims its session with it. The session of a dead process is taken over; a
@@ -428,7 +440,7 @@ impl SessionManagerInner {
                     .finish_run(
                         &state,
                         &job,
-                        RunCompletion { end, usage: TokenUsage::default() },
+                        RunCompletion::new(end, TokenUsage::default()),
                         outbox,
                     )
                     .await;
@@ -500,7 +512,7 @@ impl SessionManagerInner {
                         active.run.clone(),
                         &inner.config.nodes,
                     );
-                    let completion = RunCompletion { end, usage: TokenUsage::default() };
+                    let completion = RunCompletion::new(end, TokenUsage::default());
                     inner.finish_run(&state, &active, completion, outbox).await;
                 });
             }

@@ -44,10 +44,10 @@ use crate::sessions::session_worker;
 use crate::sessions::subagent_run::CallAllowance;
 use crate::sessions::subagents::{TaskParent, run_task};
 use crate::sessions::task_tool;
-use crate::sessions::unsaved_messages::UnsavedMessages;
+use crate::sessions::unsaved_messages::{UnsavedMessages, UnsavedRest};
 use crate::sessions::work_clock::WorkClock;
 use crate::sessions::{SessionError, SessionManagerInner};
-use crate::store::{SessionPatch, SessionRecord, StoreError, TranscriptStart};
+use crate::store::{SessionPatch, SessionRecord, StoreError, TranscriptPosition, TranscriptStart};
 use crate::turn::call_batch::{CALLS_USED_UP, NOT_RUN, TASK_TOOL};
 use crate::turn::{
     LoopGuardAnswer, RequestContext, TranscriptSummary, Turn, TurnAction, TurnInput,
@@ -105,6 +105,8 @@ pub(super) struct RunDriver<'a> {
     pub(super) parking: ParkTimer,
     /// What its calls took.
     pub(super) call_tally: CallTally,
+    /// Where the messages of the run begin.
+    pub(super) position: TranscriptPosition,
 }
 
 /// What the calls of a run took since it began or was resumed.
@@ -161,6 +163,15 @@ pub(super) enum DriveOutcome {
 pub(super) struct RunCompletion {
     pub(super) end: RunOutcome,
     pub(super) usage: TokenUsage,
+    /// What is missing in its transcript, because the store failed.
+    pub(super) unsaved: UnsavedRest,
+}
+
+impl RunCompletion {
+    /// The end of a run whose messages are in its transcript.
+    pub(super) fn new(end: RunOutcome, usage: TokenUsage) -> Self {
+        Self { end, usage, unsaved: UnsavedRest::default() }
+    }
 }
 
 /// Work in progress.
@@ -241,7 +252,7 @@ impl<'a> RunDriver<'a> {
         let mut under_way = RunState {
             turn,
             todo: VecDeque::new(),
-            unsaved: UnsavedMessages::default(),
+            unsaved: UnsavedMessages::new(self.position),
             growth: SessionGrowth::with_limit(self.inner.config.limits.session_bytes_max),
             cancel,
             asking: None,
@@ -609,8 +620,13 @@ impl<'a> RunDriver<'a> {
         let (store, session) = (&self.inner.config.store, self.state.recorder.session());
         let (claim, why) =
             (self.state.recorder.run_claim(&self.active.run), TranscriptStart::Compacted);
-        let begin_result = store.start_transcript(session, claim, why, messages).await;
-        self.stop_on_store_error(begin_result.map(|_| ()), under_way);
+        let count = messages.len() as u64;
+        match store.start_transcript(session, claim, why, messages).await {
+            Ok(transcript) => under_way
+                .unsaved
+                .start_transcript(TranscriptPosition { transcript, messages: count }),
+            Err(error) => self.stop_on_store_error(Err(error), under_way),
+        }
     }
 
     /// Ends the run after a write error: nothing may happen that is not recorded. If the store may come
@@ -941,12 +957,13 @@ impl<'a> RunDriver<'a> {
         let RunState { turn, mut unsaved, .. } = under_way;
         let (store, session) = (&*self.inner.config.store, self.state.recorder.session());
         let claim = self.state.recorder.run_claim(&self.active.run);
+        let is_broken = self.outbox.is_broken();
         let save = async {
-            // Messages of a failed save are tried once more.
-            let _ = unsaved.wait_for_save().await;
-            unsaved.start_save(store, session, claim);
-            if let Err(error) = unsaved.wait_for_save().await {
-                tracing::error!(%session, %error, "the end of a run is missing in its transcript");
+            // Messages of a failed save may be stored: what is missing is found with the end of the run.
+            let saved = unsaved.wait_for_save().await;
+            if saved.is_ok() && !is_broken {
+                unsaved.start_save(store, session, claim);
+                let _ = unsaved.wait_for_save().await;
             }
         };
         let context_tokens = Some(turn.context_tokens());
@@ -957,7 +974,8 @@ impl<'a> RunDriver<'a> {
             }
         };
         tokio::join!(save, patch);
-        RunCompletion { end, usage: self.with_work(turn.usage()) }
+        let usage = self.with_work(turn.usage());
+        RunCompletion { end, usage, unsaved: unsaved.into_rest() }
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::field::{Empty, display};
 use tracing::{Instrument as _, Span};
-use zero_core::Budget;
+use zero_core::{Budget, RunId};
 use zero_runtime::DialectName;
 use zero_runtime::tool_backend::{FolderAccess, ToolBackendError};
 
@@ -34,11 +34,12 @@ use crate::sessions::session_state::{
     ActiveBackend, ActiveRun, QueuedPrompt, ResumedRun, SessionState,
 };
 use crate::sessions::subagent_run::CallAllowance;
+use crate::sessions::unsaved_messages::UnsavedRest;
 use crate::sessions::work_clock::WorkClock;
 use crate::sessions::{
     Prompt, SessionError, SessionManagerInner, UnrecordedEnd, prompt_attachments, prompts,
 };
-use crate::store::{SessionRecord, StoreError};
+use crate::store::{SessionRecord, StoreError, TranscriptPosition};
 use crate::turn::{
     ParallelCalls, ResumePoint, ResumedWait, Turn, TurnConfig, TurnGoal, transcript_repair,
 };
@@ -170,7 +171,7 @@ impl SessionManagerInner {
                 self.continue_after_outage(state, active, &mut outbox).await;
                 return None;
             }
-            Err(end) => RunCompletion { end, usage: outbox.usage() },
+            Err(end) => RunCompletion::new(end, outbox.usage()),
             Ok(()) => {
                 let _running = CounterGuard::new(&self.counted.running);
                 let driven = self.drive_run(state, active, asking, prompt, point, &mut outbox);
@@ -182,7 +183,7 @@ impl SessionManagerInner {
                 // Another process must not continue what was asked to stop.
                 let driven = match (driven, active.requested_stop()) {
                     (Ok(DriveOutcome::HandedOver), Some(end)) => {
-                        Ok(DriveOutcome::Ended(RunCompletion { end, usage: outbox.usage() }))
+                        Ok(DriveOutcome::Ended(RunCompletion::new(end, outbox.usage())))
                     }
                     (driven, _) => driven,
                 };
@@ -195,7 +196,7 @@ impl SessionManagerInner {
                         return Some(order);
                     }
                     // The panic message is already in the log.
-                    Err(_) => RunCompletion { end: internal_error(), usage: outbox.usage() },
+                    Err(_) => RunCompletion::new(internal_error(), outbox.usage()),
                     Ok(DriveOutcome::HandedOver) => {
                         span.record("outcome", "handed_over");
                         if self.is_store_lost(active, &outbox) {
@@ -288,6 +289,7 @@ impl SessionManagerInner {
                     run_budget: own,
                     budget,
                     calls,
+                    position,
                 } = *prepared;
                 let shell = RunDriver {
                     inner: self,
@@ -308,15 +310,16 @@ impl SessionManagerInner {
                     clock: asking.clock,
                     parking: ParkTimer::default(),
                     call_tally: CallTally::default(),
+                    position,
                 };
                 return shell.run(*turn).await;
             }
-            Ok(PreparedRun::Ended(end)) => RunCompletion { end, usage: outbox.usage() },
+            Ok(PreparedRun::Ended(end)) => RunCompletion::new(end, outbox.usage()),
             Err(SessionError::Store(error)) if self.waits_for_store(active, &error) => {
                 outbox.mark_broken(error);
                 return DriveOutcome::HandedOver;
             }
-            Err(error) => RunCompletion { end: run_end_from_error(&error), usage: outbox.usage() },
+            Err(error) => RunCompletion::new(run_end_from_error(&error), outbox.usage()),
         };
         DriveOutcome::Ended(completion)
     }
@@ -434,8 +437,9 @@ impl SessionManagerInner {
         if let Some(end) = end {
             return Ok(PreparedRun::Ended(end));
         }
-        let messages =
-            transcript_repair::repair(store.transcript(&record.id, None).await?.messages);
+        let transcript = store.transcript(&record.id, None).await?;
+        let position = transcript.end();
+        let messages = transcript_repair::repair(transcript.messages);
         let thinking = prompt.thinking.or_else(|| session_thinking(&record));
         let options = ReplyOptions { thinking, output_schema: prompt.output_schema };
         let config = self.turn_config(&record, &agent, &*model, dialect, &budget, options);
@@ -444,8 +448,17 @@ impl SessionManagerInner {
             Some(subagent) => subagent.calls.clone(),
             None => Arc::new(CallAllowance::new(budget.calls_max())),
         };
-        let prepared =
-            PreparedTurn { turn, agent, record, model, dialect, run_budget, budget, calls };
+        let prepared = PreparedTurn {
+            turn,
+            agent,
+            record,
+            model,
+            dialect,
+            run_budget,
+            budget,
+            calls,
+            position,
+        };
         Ok(PreparedRun::Turn(Box::new(prepared)))
     }
 
@@ -492,8 +505,9 @@ impl SessionManagerInner {
         for text in notices {
             outbox.push(EventKind::Notice { topic: "budget".to_owned(), text });
         }
-        let messages = store.transcript(&record.id, None).await?.messages;
-        let messages = parked_runs::repair_before(messages, &point);
+        let transcript = store.transcript(&record.id, None).await?;
+        let position = transcript.end();
+        let messages = parked_runs::repair_before(transcript.messages, &point);
         let thinking = prompt.thinking.or_else(|| session_thinking(&record));
         let options = ReplyOptions { thinking, output_schema: prompt.output_schema };
         let config = self.turn_config(&record, &agent, &*model, dialect, &budget, options);
@@ -506,8 +520,17 @@ impl SessionManagerInner {
             }
         };
         let turn = Box::new(Turn::new(config, messages, TurnGoal::Resume(point)));
-        let prepared =
-            PreparedTurn { turn, agent, record, model, dialect, run_budget, budget, calls };
+        let prepared = PreparedTurn {
+            turn,
+            agent,
+            record,
+            model,
+            dialect,
+            run_budget,
+            budget,
+            calls,
+            position,
+        };
         Ok(PreparedRun::Turn(Box::new(prepared)))
     }
 
@@ -581,7 +604,7 @@ impl SessionManagerInner {
         completion: RunCompletion,
         mut outbox: LedgerOutbox,
     ) {
-        let RunCompletion { end, mut usage } = completion;
+        let RunCompletion { end, mut usage, mut unsaved } = completion;
         usage.failed_runs = u64::from(end.is_failure());
         self.approvals.withdraw(&active.address()).await;
         self.questions.withdraw(&active.address()).await;
@@ -592,6 +615,10 @@ impl SessionManagerInner {
         {
             return self.give_up(active, &error);
         }
+        // What an attempt of the run to write something has done is not known.
+        let is_passing = outbox.failure().is_some_and(StoreError::is_passing);
+        let mut is_uncertain =
+            is_passing || !unsaved.is_empty() || state.recorder.has_uncertain_writes(&active.run);
         let mut last = outbox.close("the run ended before this call did").await;
         // Those that were to go on and did not.
         let subagents = match active.subagent {
@@ -609,10 +636,18 @@ impl SessionManagerInner {
         let mut unrecorded = None;
         let mut attempts = 0_usize;
         loop {
-            let (run, last) = (active.run.clone(), last.clone());
-            let recorded = state.recorder.end_run(run, end.clone(), usage, last).await;
-            let Err(error) = recorded else { break };
             let (session, run) = (&active.session, &active.run);
+            let recorded = async {
+                if is_uncertain {
+                    let node = self.config.nodes.local_name();
+                    state.recorder.renew_claim(run, node).await?;
+                }
+                self.save_rest(state, run, &mut unsaved).await?;
+                let last = last.clone();
+                state.recorder.end_run(run.clone(), end.clone(), usage, last).await
+            };
+            let Err(error) = recorded.await else { break };
+            is_uncertain |= error.is_passing();
             tracing::error!(%session, %run, %error, "the end of a run could not be recorded");
             if matches!(error, StoreError::NoSession(_) | StoreError::ClaimLost(_)) {
                 let is_fenced = matches!(error, StoreError::ClaimLost(_));
@@ -643,6 +678,23 @@ impl SessionManagerInner {
         self.lock_active_runs().remove(&active.address());
         active.done.cancel();
     }
+
+    /// Completes the transcript of a run whose store failed. A damaged one keeps no run from ending.
+    async fn save_rest(
+        &self,
+        state: &SessionState,
+        run: &RunId,
+        unsaved: &mut UnsavedRest,
+    ) -> Result<(), StoreError> {
+        let (store, session) = (&*self.config.store, state.recorder.session());
+        match unsaved.save(store, session, state.recorder.run_claim(run)).await {
+            Err(error @ StoreError::Damaged { .. }) => {
+                tracing::error!(%session, %error, "the end of a run is missing in its transcript");
+                Ok(())
+            }
+            saved => saved,
+        }
+    }
 }
 
 fn unrecorded_message(error: &StoreError, is_abandoned: bool) -> String {
@@ -655,7 +707,7 @@ fn unrecorded_message(error: &StoreError, is_abandoned: bool) -> String {
 }
 
 /// Adds the outcome of a run to its span; a failure only with its kind.
-fn record_end(span: &Span, RunCompletion { end, usage }: &RunCompletion) {
+fn record_end(span: &Span, RunCompletion { end, usage, .. }: &RunCompletion) {
     let outcome = match end {
         RunOutcome::Completed => "completed",
         RunOutcome::MaxTurns { .. } => "max_turns",
@@ -699,6 +751,8 @@ struct PreparedTurn {
     run_budget: Budget,
     budget: RunBudget,
     calls: Arc<CallAllowance>,
+    /// Where the messages of the run begin.
+    position: TranscriptPosition,
 }
 
 /// Counts a run while it is in some state.

@@ -8,17 +8,33 @@ use zero_core::SessionId;
 use zero_runtime::tool::BoxFuture;
 
 use crate::message::ModelMessage;
-use crate::store::{ClaimEpoch, Store, StoreError};
+use crate::store::{ClaimEpoch, Store, StoreError, TranscriptPosition};
 
 /// Messages that are not in the transcript yet.
-#[derive(Default)]
 pub(super) struct UnsavedMessages<'a> {
     messages: Vec<Arc<ModelMessage>>,
+    /// Where in the transcripts the first of them belongs.
+    at: TranscriptPosition,
     /// The save in progress and the number of messages it covers.
     saving: Option<(usize, BoxFuture<'a, Result<(), StoreError>>)>,
 }
 
 impl<'a> UnsavedMessages<'a> {
+    /// Messages for the end of a transcript, which is there.
+    pub(super) fn new(at: TranscriptPosition) -> Self {
+        Self { messages: Vec::new(), at, saving: None }
+    }
+
+    /// Notes that a new transcript was begun. Everything before is saved.
+    pub(super) fn start_transcript(&mut self, at: TranscriptPosition) {
+        self.at = at;
+    }
+
+    /// What could not be saved. No save is in progress.
+    pub(super) fn into_rest(self) -> UnsavedRest {
+        UnsavedRest { messages: self.messages, at: self.at }
+    }
+
     /// Adds messages.
     pub(super) fn add(&mut self, messages: Vec<Arc<ModelMessage>>) {
         self.messages.extend(messages);
@@ -53,9 +69,50 @@ impl<'a> UnsavedMessages<'a> {
         let (count, saved) = (*count, saving.await);
         self.saving = None;
         if saved.is_ok() {
-            self.messages.drain(..count.min(self.messages.len()));
+            let saved = self.messages.drain(..count.min(self.messages.len())).count();
+            self.at.messages = self.at.messages.saturating_add(saved as u64);
         }
         saved
+    }
+}
+
+/// Messages that a run could not save, or was not told that they are saved.
+#[derive(Default)]
+pub(super) struct UnsavedRest {
+    messages: Vec<Arc<ModelMessage>>,
+    at: TranscriptPosition,
+}
+
+impl UnsavedRest {
+    pub(super) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Saves what the transcript does not have of them. Earlier attempts cannot succeed any more: the
+    /// claim was renewed since. Can be repeated.
+    pub(super) async fn save(
+        &mut self,
+        store: &dyn Store,
+        session: &SessionId,
+        claim: ClaimEpoch,
+    ) -> Result<(), StoreError> {
+        if self.messages.is_empty() {
+            return Ok(());
+        }
+        let end = store.transcript(session, None).await?.end();
+        if end.transcript != self.at.transcript {
+            // Its begin was stored without an answer. Nothing was added to it since.
+            self.at = end;
+        }
+        let stored = end.messages.saturating_sub(self.at.messages);
+        let stored = usize::try_from(stored).unwrap_or(usize::MAX).min(self.messages.len());
+        self.messages.drain(..stored);
+        self.at = end;
+        if !self.messages.is_empty() {
+            store.add_messages(session, claim, self.messages.clone()).await?;
+            self.messages.clear();
+        }
+        Ok(())
     }
 }
 
@@ -76,7 +133,7 @@ mod tests {
         let ClaimOutcome::Claimed(claim) = store.claim(&id, "here", None).await.unwrap() else {
             panic!("nothing runs there")
         };
-        let mut unsaved = UnsavedMessages::default();
+        let mut unsaved = UnsavedMessages::new(TranscriptPosition::default());
         unsaved.add(user_message("a"));
         unsaved.start_save(store, &id, claim);
         unsaved.add(user_message("b"));

@@ -66,6 +66,59 @@ async fn single_write_failure_stops_run_without_loss() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn writes_stored_without_an_answer_are_stored_once() {
+    let said = |messages: &[crate::message::ModelMessage]| format!("{messages:?}");
+    // What a prompt leaves while the store answers.
+    let whole = SessionTestBed::new(&SCRIPT).await;
+    whole.run("go").await;
+    let whole_text = whole.wait_for_run("go").await.text;
+    let mut cut_off = 0;
+    for (write, lost) in (1..WRITES_MAX).flat_map(|write| [(write, 1), (write, 2), (write, 3)]) {
+        let fixture = SessionTestBed::new(&SCRIPT).await;
+        fixture.store.lose_answers(write..write + lost);
+        if fixture.try_send("go").await.is_err() {
+            assert_eq!((write, lost > 1), (1, true), "only the beginning can be refused");
+            assert_eq!(fixture.try_send("go").await, Ok(SendOutcome::Started), "and sent again");
+        }
+        let run = fixture.wait_for_run("go").await;
+        // Each entry once, and published once, in order.
+        fixture.check_ledger().await;
+        let lines = fixture.ledger_lines().await;
+        assert_eq!(lines.matches("prompt go").count(), 1, "{write}, {lost}: {lines}");
+        assert_eq!(lines.matches("ended").count(), 1, "{write}, {lost}: {lines}");
+        assert!(whole_text.starts_with(&run.text), "{write}, {lost}: {}", run.text);
+        cut_off += usize::from(run.text != whole_text);
+        let kept = fixture.sessions.transcript(&fixture.key, None).await.unwrap().messages;
+        for pair in kept.windows(2) {
+            assert_ne!(pair[0], pair[1], "{write}, {lost}: {}", said(&kept));
+        }
+        fixture.store.lose_answers([]);
+        assert!(fixture.run("again").await.contains("ended completed"), "{write}, {lost}");
+    }
+    assert!(cut_off > 5, "the answers of a run that goes on were lost: {cut_off}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn transcript_is_completed_after_a_long_write_failure() {
+    for write in 2..WRITES_MAX {
+        let fixture = SessionTestBed::new(&SCRIPT).await;
+        fixture.store.fail_writes(write..100_000);
+        fixture.send("go").await;
+        let (run, most) = (run_id("go"), std::time::Duration::from_secs(3600));
+        fixture.sessions.wait_for_run("me", &run, most).await.unwrap().unwrap();
+        let known = fixture.backend.log.lock().unwrap().len();
+        fixture.store.fail_writes([]);
+        fixture.wait_for_run("go").await;
+        fixture.check_ledger().await;
+        let kept = fixture.sessions.transcript(&fixture.key, None).await.unwrap().messages;
+        let results = kept.iter().flat_map(|message| &message.blocks);
+        let results = results
+            .filter(|block| matches!(block, crate::message::MessageBlock::ToolResult { .. }));
+        assert!(results.count() >= known, "{write}: {known} calls were made: {kept:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn long_write_failure_delays_run_end() {
     for write in 2..12 {
         let fixture = SessionTestBed::new(&SCRIPT).await;
@@ -95,7 +148,7 @@ async fn follower_is_notified_while_run_end_cannot_be_recorded() {
     assert_eq!((first.run, first.is_abandoned), (run_id("go"), false));
     assert_eq!(
         first.message,
-        "the run has ended, and its end could not be recorded yet; zero tries until it can: the session store cannot end a run: the disk is full"
+        "the run has ended, and its end could not be recorded yet; zero tries until it can: the session store cannot claim: the disk is full"
     );
     assert!(!told.recv().await.unwrap().is_abandoned, "each attempt is told");
     fixture.store.fail_writes([]);

@@ -43,6 +43,8 @@ struct MemStoreState {
     made: u128,
     writes: usize,
     fail: Vec<usize>,
+    /// Writes that are done, and reported as failed.
+    unanswered: Vec<usize>,
     fails_as_damaged: bool,
     /// Entries that would survive a power cut.
     durable: Vec<EventKind>,
@@ -54,6 +56,13 @@ impl MemStore {
         let mut state = self.state();
         let now = state.writes;
         state.fail = writes.into_iter().map(|write| now + write).collect();
+    }
+
+    /// Makes these writes happen without an answer, counted from now.
+    pub(crate) fn lose_answers(&self, writes: impl IntoIterator<Item = usize>) {
+        let mut state = self.state();
+        let now = state.writes;
+        state.unanswered = writes.into_iter().map(|write| now + write).collect();
     }
 
     /// Makes writes that fail say that the store is damaged, not that its disk is full.
@@ -106,7 +115,11 @@ impl MemStore {
                     false => StoreError::Broken { verb, why: "the disk is full".to_owned() },
                 });
             }
-            change(&mut state)
+            let changed = change(&mut state)?;
+            match state.unanswered.contains(&state.writes) {
+                true => Err(StoreError::Broken { verb, why: "the connection was cut".to_owned() }),
+                false => Ok(changed),
+            }
         })
     }
 
