@@ -60,6 +60,10 @@ impl SubagentTally {
             EventKind::ToolStarted { call, name, .. } if name == TASK_TOOL => {
                 self.open.insert(call.clone());
             }
+            // It is made again in a run that was parked, whose begin was seen elsewhere.
+            EventKind::ToolUpdated { call, subagent: Some(_), .. } => {
+                self.open.insert(call.clone());
+            }
             EventKind::ToolEnded { call, outcome, .. } if self.open.remove(call) => {
                 if let Some(totals) = SubagentTotals::from_outcome(outcome) {
                     self.totals.add(&totals);
