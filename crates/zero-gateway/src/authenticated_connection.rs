@@ -483,6 +483,15 @@ impl AuthenticatedConnection {
         others.find(|others| *others == tools).unwrap_or(tools)
     }
 
+    /// Stops hosting the tools of the sessions that have or had this address.
+    pub(crate) fn stop_hosting_at(&self, address: &SessionAddress) {
+        let key = self.key_text(address);
+        let mut hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, left) in hosted.extract_if(|_, hosted| hosted.backend.session_key() == key) {
+            left.backend.stop_hosting();
+        }
+    }
+
     /// Stops hosting the tools of a session.
     pub(crate) fn stop_hosting(&self, session: &SessionId) {
         let left = self.hosted.lock().unwrap_or_else(PoisonError::into_inner).remove(session);

@@ -43,7 +43,7 @@ methods! {
     ZeroSessionsList "zero.sessions.list" Read ZeroSessionsListParams => ZeroSessionsListResult;
     /// Subscribes to the events of a session.
     ZeroSessionsSubscribe "zero.sessions.subscribe" Read SessionKeyParams => SessionSubscribeResult;
-    /// Ends the subscription to the events of a session.
+    /// Ends the subscription to the events of a session, and with it the hosting of its tools.
     ZeroSessionsUnsubscribe "zero.sessions.unsubscribe" Read SessionKeyParams => Acknowledgement;
     /// Returns ledger entries after a sequence number, exactly as they were sent as events.
     ZeroSessionsEvents "zero.sessions.events" Read SessionEventsParams => SessionEventsResult;

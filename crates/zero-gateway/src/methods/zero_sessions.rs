@@ -290,6 +290,8 @@ pub(super) async fn unsubscribe(
     if let Some(session) = peer.find_session(&key).await? {
         peer.unwatch_session(&session.id).await;
     }
+    // A host has to hear of its session. One that was deleted is found by its key.
+    peer.stop_hosting_at(&key);
     Ok(Acknowledgement { ok: true })
 }
 

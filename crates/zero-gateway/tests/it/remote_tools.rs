@@ -8,7 +8,7 @@ use zero_session::store::ToolHostLocation;
 use zero_wire::chat::ChatSend;
 use zero_wire::method::TokenScope;
 use zero_wire::tools::{ToolsAttach, ToolsOffer, ToolsResult};
-use zero_wire::zero_sessions::{ZeroSessionsChoices, ZeroSessionsOpen};
+use zero_wire::zero_sessions::{ZeroSessionsChoices, ZeroSessionsOpen, ZeroSessionsUnsubscribe};
 
 use crate::test_gateway::{TestClient, TestGateway};
 
@@ -62,6 +62,27 @@ async fn host_commands_are_listed_in_choices() {
     assert_eq!(own.first().map(String::as_str), Some("help"));
     let with_host = names(json!({"sessionKey": "main"})).await;
     assert_eq!(with_host, [own, vec!["review".to_owned()]].concat());
+}
+
+#[tokio::test]
+async fn host_that_unsubscribes_gives_its_tools_back() {
+    let fixture = TestGateway::start(&[]).await;
+    let host = fixture.connect("ann", &[TokenScope::Write], &["zero-events"]).await;
+    // More than a connection may host at the same time.
+    for number in 0..300 {
+        let key = json!({"sessionKey": format!("s{number}")});
+        host.request::<ZeroSessionsOpen>(key.clone()).await;
+        let attach = json!({"sessionKey": key["sessionKey"], "host": "laptop"});
+        host.request::<ToolsAttach>(attach).await;
+        host.request::<ZeroSessionsUnsubscribe>(key).await;
+    }
+    // Another host needs no takeover, and the first one cannot continue as before.
+    let attach = json!({"sessionKey": "s0", "host": "desktop"});
+    let second = fixture.connect("ann", &[TokenScope::Write], &["zero-events"]).await;
+    second.request::<ToolsAttach>(attach).await;
+    let offer = json!({"sessionKey": "s0", "dialect": "canonical", "cwd": "/w", "system": "linux", "tools": []});
+    let refused = host.expect_refusal::<ToolsOffer>(offer).await;
+    assert!(refused.contains("does not host the tools"), "{refused}");
 }
 
 #[tokio::test]
