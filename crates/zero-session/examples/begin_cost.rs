@@ -26,7 +26,8 @@ const PROMPT_BYTES: usize = 1024;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
-    let folder = tempfile::tempdir().unwrap();
+    // `/tmp` may be memory, which has nothing to flush to.
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let store = SqliteStore::open(&folder.path().join("sessions.sqlite")).unwrap();
     let mut beside = File::create(folder.path().join("beside")).unwrap();
     let session = NewSession {

@@ -43,7 +43,8 @@ fn entry(bytes: usize) -> Vec<NewEvent> {
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
-    let folder = tempfile::tempdir().unwrap();
+    // `/tmp` may be memory, which has nothing to flush to.
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let store = Arc::new(SqliteStore::open(&folder.path().join("sessions.sqlite")).unwrap());
     for batch in 0..SESSIONS / BATCH {
         let made = (0..BATCH).map(|number| {
