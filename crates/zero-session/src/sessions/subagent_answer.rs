@@ -195,3 +195,33 @@ fn describe_failure(end: &RunOutcome) -> Option<(ErrorReason, String)> {
     };
     Some((reason, why))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The end of a call with totals in its result.
+    fn ended(call: &str) -> EventKind {
+        let totals = SubagentTotals { denied_calls: 1, ..SubagentTotals::default() };
+        let structured = json!({ TOTALS_FIELD: totals });
+        EventKind::tool_ended(call, ToolResult { structured, ..ToolResult::text("done") }.into())
+    }
+
+    #[test]
+    fn call_that_is_made_again_counts_and_other_tools_do_not() {
+        let begun_elsewhere = EventKind::ToolUpdated {
+            call: "task".to_owned(),
+            title: None,
+            kind: None,
+            locations: Vec::new(),
+            progress: None,
+            begins: false,
+            subagent: Some("agent:main:s.task".to_owned()),
+        };
+        let mut tally = SubagentTally::default();
+        for kind in [ended("other"), begun_elsewhere, ended("task"), ended("task")] {
+            tally.add_event(&kind);
+        }
+        assert_eq!(tally.totals().denied_calls, 1);
+    }
+}
