@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use zero_core::{ErrorReason, ErrorType, ToolError};
 
-use super::change_recorder::{ChangeRecorder, SetEnding};
+use super::change_recorder::ChangeRecorder;
 use super::change_restore::{self, ChangeConflict};
 use super::change_set::{self, ChangeSet, END, LOG, SetLimits, SetOrigin, SetSummary, UNDONE};
 use super::path_state::TreeRoots;
+use super::set_completion::SetEnding;
 use super::{ChangeState, Journal, JournalEntry, UndoConflictPolicy, UndoOrigin};
 use crate::command_capture::capture_guard::CaptureGuard;
 
