@@ -228,7 +228,7 @@ impl Journal {
     fn shared_error(&self, id: u64, found: &[ChangeConflict]) -> ToolError {
         let count = found.len();
         let mut message = format!(
-            "change {id} was made beside you, and {count} of its files existed before: what you or others wrote to them meanwhile would be undone, too; force the undo with `--yes`"
+            "change {id} was made in the background, and {count} of its files existed before: what you or others wrote to them meanwhile would be undone, too; force the undo with `--yes`"
         );
         let paths: Vec<String> =
             found.iter().map(|shared| self.workspace.display_path(&shared.path)).collect();
