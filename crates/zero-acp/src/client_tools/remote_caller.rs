@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use agent_client_protocol::v1::schema::SessionId;
 use agent_client_protocol::UntypedMessage;
+use agent_client_protocol::v1::schema::SessionId;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use zero_core::{CallId, ErrorReason, ToolError, ToolResult, sanitize};
