@@ -50,18 +50,20 @@ const DENIED_AFTER_MAX: usize = 50_000;
 const CHANGED: &str = "a file that decides what runs later, which was changed";
 /// Longest path in a warning, in characters.
 const PATH_CHARS_MAX: usize = 200;
+
 /// The state of the tree before a command.
 #[derive(Debug)]
 pub(super) struct TreeSnapshot {
     pub(super) start: WatchStart,
     pub(super) scope: WritableRoots,
-    /// The paths that must not be created, and those that are read-only.
+    /// Paths that do not exist and must not be created.
     pub(super) watched: Vec<WatchedPath>,
-    pub(super) watched_paths: Vec<WatchedPath>,
+    /// Paths that exist and are read-only for the command.
+    pub(super) existing: Vec<WatchedPath>,
     /// Existing settings further down, where new ones must not be created.
-    pub(super) deep: BTreeSet<PathBuf>,
+    pub(super) nested_settings: BTreeSet<PathBuf>,
     /// Paths beyond the mount limit.
-    pub(super) unheld: Vec<(PathBuf, Option<ChangeStamp>)>,
+    pub(super) unmounted: Vec<(PathBuf, Option<ChangeStamp>)>,
     /// Folders that could not be scanned completely.
     pub(super) overlooked: Vec<PathBuf>,
     /// What the repositories hold.
@@ -76,7 +78,7 @@ pub struct TreeWatch {
     /// Paths that exist because another running command created them; that command's watch
     /// quarantines them.
     inherited: Vec<WatchedPath>,
-    live: Arc<WatchRegistry>,
+    watch_registry: Arc<WatchRegistry>,
     work_folders: BTreeSet<PathBuf>,
     git_folders: BTreeSet<PathBuf>,
     worktrees: BTreeSet<PathBuf>,
@@ -103,7 +105,7 @@ pub struct TreeWatch {
 
 impl Drop for TreeWatch {
     fn drop(&mut self) {
-        let mut missing = self.live.lock();
+        let mut missing = self.watch_registry.lock();
         for watched in self.before.watched.iter().chain(&self.inherited) {
             let path = watched.path().as_os_str();
             match missing.get_mut(path) {
@@ -120,7 +122,7 @@ impl TreeWatch {
         mut before: TreeSnapshot,
         git: &GitRepositories,
         policy: Arc<dyn CommandPolicy>,
-        (kept, live): (Quarantine, Arc<WatchRegistry>),
+        (quarantine, watch_registry): (Quarantine, Arc<WatchRegistry>),
     ) -> io::Result<Self> {
         // After the files were inspected: a command that created one of them is known by now.
         before.start.read_others()?;
@@ -137,21 +139,21 @@ impl TreeWatch {
             let kind = watched.inspect_ignoring_placeholders();
             watched.with_previous(kind)
         }));
-        before.unheld.extend(git.unheld.iter().cloned());
+        before.unmounted.extend(git.unmounted.iter().cloned());
         let (work_folders, git_folders) = (git.work_folders.clone(), git.git_folders.clone());
         let worktrees = git.worktrees.clone();
         let steps = git_folders.iter().chain(&worktrees);
         let steps = steps.map(|git| (git.clone(), SequencerSteps::read(git))).collect();
-        let mut missing = live.lock();
+        let mut missing = watch_registry.lock();
         let others = &before.start.others;
         let is_new = |held: &WatchedPath| {
             let path = held.path().as_os_str();
             missing.contains_key(path) || others.contains(path)
         };
         let of_git = git.held_paths.iter().filter_map(in_folder);
-        let watched_paths = std::mem::take(&mut before.watched_paths);
+        let existing = std::mem::take(&mut before.existing);
         let inherited: Vec<WatchedPath> =
-            watched_paths.into_iter().chain(of_git).filter(is_new).collect();
+            existing.into_iter().chain(of_git).filter(is_new).collect();
         if let Some(lease) = &before.start.lease {
             let paths = before.watched.iter().map(WatchedPath::path);
             lease.publish(paths, inherited.iter().map(WatchedPath::path))?;
@@ -166,7 +168,7 @@ impl TreeWatch {
         Ok(Self {
             before,
             inherited,
-            live,
+            watch_registry,
             work_folders,
             git_folders,
             worktrees,
@@ -175,7 +177,7 @@ impl TreeWatch {
             uninspected: git.uninspected.clone(),
             closed: git.closed,
             policy,
-            quarantine: kept,
+            quarantine,
             git: ConfinedGit::default(),
             writable: None,
             mounted: Vec::new(),
@@ -233,12 +235,12 @@ impl TreeWatch {
         for watched in &self.inherited {
             // A watch that saw the path missing at its start reports more about it.
             let path = watched.path().as_os_str();
-            let is_last = self.live.lock().get(path).is_none_or(|count| *count <= 1);
+            let is_last = self.watch_registry.lock().get(path).is_none_or(|count| *count <= 1);
             if is_last && !others.unchecked.contains(path) {
                 self.check_path(watched, &mut report);
             }
         }
-        let found = self.live.scanner.scan(&self.before.scope);
+        let found = self.watch_registry.scanner.scan(&self.before.scope);
         self.quarantine_deep(&found, &mut report);
         let settings = report.quarantined.len();
         self.check_repositories(&found, &mut report);
@@ -262,7 +264,7 @@ impl TreeWatch {
         for watched in &self.before.watched {
             self.check_path(watched, &mut report);
         }
-        let found = self.live.scanner.scan(&self.before.scope);
+        let found = self.watch_registry.scanner.scan(&self.before.scope);
         self.quarantine_deep(&found, &mut report);
         for (path, why) in self.inspect_dependencies(&found).code {
             self.quarantine_path(&path, &why, &mut report);
@@ -279,7 +281,7 @@ impl TreeWatch {
         for watched in &self.before.watched {
             self.check_path(watched, &mut report);
         }
-        let found = self.live.scanner.scan_near(&new.paths, &self.before.scope.roots);
+        let found = self.watch_registry.scanner.scan_near(&new.paths, &self.before.scope.roots);
         self.quarantine_deep(&found, &mut report);
         report
     }
@@ -300,7 +302,7 @@ impl TreeWatch {
             return self.find_forbidden();
         }
         let deep = || {
-            let found = self.live.scanner.scan_near(&new.paths, &self.before.scope.roots);
+            let found = self.watch_registry.scanner.scan_near(&new.paths, &self.before.scope.roots);
             self.list_new_settings(&found).next().map(SettingPath::path)
         };
         let git = || new.may_concern_git().then(|| self.find_git_code()).flatten();
@@ -326,7 +328,7 @@ impl TreeWatch {
     /// A forbidden file that exists while the command runs, if there is one. Changes nothing.
     pub fn find_forbidden(&self) -> Option<PathBuf> {
         let deep = || {
-            let found = self.live.scanner.scan(&self.before.scope);
+            let found = self.watch_registry.scanner.scan(&self.before.scope);
             self.list_new_settings(&found).next().map(SettingPath::path)
         };
         let denied = || {
@@ -336,7 +338,7 @@ impl TreeWatch {
             now.paths.into_iter().find(|path| !before.contains(path))
         };
         let in_dependencies = || {
-            let found = self.live.scanner.scan(&self.before.scope);
+            let found = self.watch_registry.scanner.scan(&self.before.scope);
             self.inspect_dependencies(&found).code.into_iter().next().map(|(path, _)| path)
         };
         let in_git = || self.find_git_code().or_else(in_dependencies);
@@ -374,7 +376,7 @@ impl TreeWatch {
         };
         found.settings.iter().filter(move |setting| {
             let path = setting.path();
-            let was_there = self.before.deep.contains(&path) && !is_gone(&path);
+            let was_there = self.before.nested_settings.contains(&path) && !is_gone(&path);
             !was_there && self.is_new(&path) && !self.policy.may_change(&path)
         })
     }
@@ -409,7 +411,7 @@ impl TreeWatch {
 
     /// Quarantines paths beyond the mount limit that were changed.
     fn quarantine_changed(&self, report: &mut WatchReport) {
-        for (path, stamp) in &self.before.unheld {
+        for (path, stamp) in &self.before.unmounted {
             if path_survey::read_tree_stamp(path, UNHELD_ENTRIES_MAX) != *stamp
                 && path_survey::exists(path)
             {
@@ -541,10 +543,10 @@ impl TreeWatch {
                 self.closed
             ));
         }
-        if !self.before.unheld.is_empty() {
+        if !self.before.unmounted.is_empty() {
             gaps.push(format!(
                 "not all repositories and settings that run code could be protected: {} files are only checked afterwards; work in a smaller folder",
-                self.before.unheld.len()
+                self.before.unmounted.len()
             ));
         }
         gaps

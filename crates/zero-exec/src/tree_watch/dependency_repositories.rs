@@ -57,10 +57,11 @@ impl TreeWatch {
         };
         let folders: Vec<PathBuf> =
             found.dependency_folders.iter().filter(may_change).cloned().collect();
-        let scan = self.live.scanner.scan_dependencies(&folders);
+        let scan = self.watch_registry.scanner.scan_dependencies(&folders);
         let mut findings =
             DependencyFindings { overlooked: scan.overlooked, ..DependencyFindings::default() };
-        let known = self.live.dependencies.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known =
+            self.watch_registry.dependencies.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for folder in scan.repositories {
             self.inspect_repository(&folder, &known, &mut findings);
         }
@@ -69,7 +70,8 @@ impl TreeWatch {
 
     /// Remembers the repositories that were left alone.
     fn remember_dependencies(&self, findings: &DependencyFindings) {
-        let mut known = self.live.dependencies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known =
+            self.watch_registry.dependencies.lock().unwrap_or_else(PoisonError::into_inner);
         // The number of a removed folder is given to a later one.
         known.retain(|git, checked| KnownRepository::read(git).as_ref() == Some(&*checked));
         for (git, checked) in &findings.git_folders {

@@ -36,8 +36,8 @@ impl TreeWatch {
     /// user works in the same folder meanwhile. Steps of a rebase come and go while git works, so
     /// these are checked at the end only.
     pub fn find_git_code(&self) -> Option<PathBuf> {
-        let found = self.live.scanner.scan(&self.before.scope);
-        let now = find_repositories(&self.before.scope, &found, &self.live.scanner);
+        let found = self.watch_registry.scanner.scan(&self.before.scope);
+        let now = find_repositories(&self.before.scope, &found, &self.watch_registry.scanner);
         let removed_paths = self.before.start.quarantined_since().paths;
         let in_git = |git: &PathBuf| {
             let hook =
@@ -56,7 +56,7 @@ impl TreeWatch {
 
     /// Quarantines what would run code in new repositories, and new steps of unfinished rebases.
     pub(super) fn check_repositories(&self, found: &FolderScanResult, report: &mut WatchReport) {
-        let now = find_repositories(&self.before.scope, found, &self.live.scanner);
+        let now = find_repositories(&self.before.scope, found, &self.watch_registry.scanner);
         for folder in now.work_folders.difference(&self.work_folders) {
             self.check_new_pointers(folder, report);
         }

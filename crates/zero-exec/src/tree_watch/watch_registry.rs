@@ -45,10 +45,10 @@ struct QuarantinedPaths {
 /// The state at the start of a command.
 #[derive(Debug)]
 pub(crate) struct WatchStart {
-    live: Arc<WatchRegistry>,
+    watch_registry: Arc<WatchRegistry>,
     pub(super) at: SystemTime,
     /// The number of paths quarantined before the start.
-    taken: usize,
+    quarantined_before: usize,
     /// The folder by which watches of other processes know of this one.
     pub(super) lease: Option<WatchLease>,
     /// What commands of other processes may not create.
@@ -78,9 +78,9 @@ impl WatchRegistry {
         let mut quarantined = self.quarantined.lock().unwrap_or_else(PoisonError::into_inner);
         quarantined.running += 1;
         Ok(WatchStart {
-            live: Arc::clone(self),
+            watch_registry: Arc::clone(self),
             at: SystemTime::now(),
-            taken: quarantined.paths.len(),
+            quarantined_before: quarantined.paths.len(),
             lease,
             others: others.unwrap_or_default().paths,
         })
@@ -93,14 +93,14 @@ impl WatchRegistry {
 
 impl WatchStart {
     fn lock_quarantined(&self) -> MutexGuard<'_, QuarantinedPaths> {
-        self.live.quarantined.lock().unwrap_or_else(PoisonError::into_inner)
+        self.watch_registry.quarantined.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The paths quarantined since the start.
     pub(super) fn quarantined_since(&self) -> QuarantineList {
         let mut list = self.lease.as_ref().map(WatchLease::list_quarantined).unwrap_or_default();
         let own = self.lock_quarantined();
-        list.paths.extend(own.paths.iter().skip(self.taken).cloned());
+        list.paths.extend(own.paths.iter().skip(self.quarantined_before).cloned());
         list.is_full |= own.is_full;
         list
     }
