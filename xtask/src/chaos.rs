@@ -20,7 +20,7 @@ const USAGE: &str = "chaos takes --seed N, --faults N or --minutes N, and --writ
 
 /// What to do; the variables for the test.
 #[derive(Debug, Default, PartialEq)]
-struct ChaosOptions {
+struct ChaosArgs {
     variables: Vec<(&'static str, String)>,
     write: bool,
 }
@@ -62,8 +62,8 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
 }
 
 /// Returns `None` for invalid arguments.
-fn parse_options(args: &[String]) -> Option<ChaosOptions> {
-    let mut options = ChaosOptions::default();
+fn parse_options(args: &[String]) -> Option<ChaosArgs> {
+    let mut options = ChaosArgs::default();
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let variable = match arg.as_str() {
@@ -132,16 +132,16 @@ fn render(figures: &ChaosFigures, commit: &str, cores: usize) -> String {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Option<ChaosOptions> {
+    fn parse(line: &str) -> Option<ChaosArgs> {
         parse_options(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
     fn options_become_variables_of_the_test() {
-        assert_eq!(parse(""), Some(ChaosOptions::default()));
+        assert_eq!(parse(""), Some(ChaosArgs::default()));
         let variables =
             vec![("ZERO_CHAOS_SEED", "7".to_owned()), ("ZERO_CHAOS_MINUTES", "30".to_owned())];
-        let expected = ChaosOptions { variables, write: true };
+        let expected = ChaosArgs { variables, write: true };
         assert_eq!(parse("--seed 7 --minutes 30 --write"), Some(expected));
         for wrong in ["--seed", "--seed x", "--faults -1", "seven"] {
             assert_eq!(parse(wrong), None, "{wrong}");

@@ -414,8 +414,8 @@ mod tests {
             (4, "session/nothing", json!({}), Some(-32601)),
             (5, "session/new", new, Some(-32603)),
         ] {
-            let asked = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-            to_agent.write_all(format!("{asked}\n").as_bytes()).await.unwrap();
+            let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+            to_agent.write_all(format!("{request}\n").as_bytes()).await.unwrap();
             let line = lines.next_line().await.unwrap().expect(method);
             let answer: Value = serde_json::from_str(&line).expect(&line);
             assert_eq!(answer["id"], id, "{answer}");

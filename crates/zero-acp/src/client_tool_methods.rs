@@ -92,12 +92,12 @@ async fn list_tools(
     spelling: MethodPrefix,
     params: Value,
 ) -> Result<Value, Error> {
-    let asked = ToolListParams::from_params(params)?;
-    let active = match &asked.session_id {
+    let params = ToolListParams::from_params(params)?;
+    let active = match &params.session_id {
         Some(id) => agent.find_session(id)?,
         None => sole_session(agent)?,
     };
-    let dialect = asked.dialect(spelling.default_dialect())?;
+    let dialect = params.dialect(spelling.default_dialect())?;
     client_calls::list_tools(&call_target(&active, spelling), dialect).await
 }
 

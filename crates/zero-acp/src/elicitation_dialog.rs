@@ -115,11 +115,11 @@ impl ElicitationDialog {
     ) -> ElicitationAnswer {
         let mut chosen: Vec<usize> = Vec::new();
         while chosen.len() < most.min(choice.values.len()) {
-            let asked = match chosen.is_empty() {
+            let text = match chosen.is_empty() {
                 true => format!("{message}\n(several may be chosen, one after another)"),
                 false => format!("{message}\nChosen: {}", choice.titles(&chosen)),
             };
-            match self.pick(asked, choice.permission_options(&chosen, least)).await {
+            match self.pick(text, choice.permission_options(&chosen, least)).await {
                 OptionPick::Value(at) if at < choice.values.len() && !chosen.contains(&at) => {
                     chosen.push(at);
                 }
@@ -143,8 +143,8 @@ impl ElicitationDialog {
         self.sender.send(SessionMessage::ShowChoice { question, message, shown }).await;
         let Ok(call) = call.await else { return OptionPick::Cancelled };
         let request = RequestPermissionRequest::new(self.session.clone(), call, options);
-        let asked = self.to_client.request(request, ANSWER_MAX).await;
-        let picked = match asked.map(|response| response.outcome) {
+        let answer = self.to_client.request(request, ANSWER_MAX).await;
+        let picked = match answer.map(|response| response.outcome) {
             Ok(RequestPermissionOutcome::Selected(selected)) => {
                 OptionPick::from_option_id(&selected.option_id.0)
             }

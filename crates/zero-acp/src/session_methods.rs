@@ -42,7 +42,7 @@ pub(crate) async fn new_session(
         servers: request.mcp_servers,
         meta: request.meta,
     };
-    let _alone = agent.opening.lock().await;
+    let _opening = agent.opening.lock().await;
     let opened = agent.open_session(spec).await?;
     let response = {
         let choices = opened.active.options();
@@ -67,7 +67,7 @@ pub(crate) async fn load_session(
     };
     // Other sessions can be opened while the client reads the history of this one.
     let (mut opened, loading) = {
-        let _alone = agent.opening.lock().await;
+        let _opening = agent.opening.lock().await;
         let opened = reopen(&agent, spec).await?;
         let loading = agent.start_loading(&opened.active.id.0);
         (opened, loading)
@@ -97,7 +97,7 @@ pub(crate) async fn resume_session(
         servers: request.mcp_servers,
         meta: request.meta,
     };
-    let _alone = agent.opening.lock().await;
+    let _opening = agent.opening.lock().await;
     let opened = reopen(&agent, spec).await?;
     let response = {
         let choices = opened.active.options();
@@ -134,7 +134,7 @@ pub(crate) async fn fork_session(
         error => rpc_error::from_link_error(&error),
     })?;
     spec.id = Some(key.clone());
-    let _alone = agent.opening.lock().await;
+    let _opening = agent.opening.lock().await;
     let opened = match agent.open_session(spec).await {
         Ok(opened) => opened,
         Err(error) => {

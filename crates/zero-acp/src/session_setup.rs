@@ -362,7 +362,7 @@ impl<'a> LedgerReader<'a> {
         }
         if self.count >= ENTRIES_MAX {
             let message = format!(
-                "the session has more than {ENTRIES_MAX} entries; `session/resume` opens it without telling them, and `session/new` begins another one"
+                "the session has more than {ENTRIES_MAX} entries; `session/resume` opens it without sending them, and `session/new` starts another one"
             );
             return Err(rpc_error::bad_request(message));
         }

@@ -230,9 +230,9 @@ impl ToolServer {
     }
 
     async fn list_tools(&self, params: Value) -> Result<Value, Error> {
-        let asked = ToolListParams::from_params(params)?;
-        let dialect = asked.dialect(self.config.dialect)?;
-        let id = asked.session_id.as_deref().unwrap_or(DEFAULT_SESSION);
+        let params = ToolListParams::from_params(params)?;
+        let dialect = params.dialect(self.config.dialect)?;
+        let id = params.session_id.as_deref().unwrap_or(DEFAULT_SESSION);
         let call_target = self.call_target(id, &self.session_cell(id)?).await?;
         client_calls::list_tools(&call_target, dialect).await
     }

@@ -161,8 +161,8 @@ fn score_from(
 ) -> Option<i64> {
     let (mut rest, mut at, mut score, mut run) = (path.get(start..)?, start, 0_i64, 0_i64);
     let mut before = '/';
-    for wanted in typed {
-        let skipped = find(rest, *wanted)?;
+    for sought in typed {
+        let skipped = find(rest, *sought)?;
         let (passed, found) = rest.split_at(skipped);
         let letter = found.chars().next()?;
         if let Some(last) = passed.chars().next_back() {
@@ -181,14 +181,14 @@ fn score_from(
 }
 
 /// Where a letter is first, in upper or lower case.
-fn find_letter(text: &str, wanted: char) -> Option<usize> {
-    text.char_indices().find(|(_, letter)| to_lower(*letter) == wanted).map(|(at, _)| at)
+fn find_letter(text: &str, sought: char) -> Option<usize> {
+    text.char_indices().find(|(_, letter)| to_lower(*letter) == sought).map(|(at, _)| at)
 }
 
 /// The same in a text of ASCII, as most paths are: each key looks at all of them.
-fn find_ascii_letter(text: &str, wanted: char) -> Option<usize> {
-    let wanted = u8::try_from(wanted).ok()?;
-    text.bytes().position(|byte| byte.to_ascii_lowercase() == wanted)
+fn find_ascii_letter(text: &str, letter: char) -> Option<usize> {
+    let letter = u8::try_from(letter).ok()?;
+    text.bytes().position(|byte| byte.to_ascii_lowercase() == letter)
 }
 
 #[cfg(test)]

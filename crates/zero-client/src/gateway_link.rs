@@ -55,7 +55,7 @@ impl GatewayLink {
         &self,
         request: OpenRequest,
     ) -> Result<(SessionHandle, SessionUpdates), GatewayLinkError> {
-        match self.shared.ensure_connected(ReconnectWait::Now).await?.side {
+        match self.shared.ensure_connected(ReconnectWait::Now).await?.kind {
             GatewayKind::Native => native_gateway::open_session(&self.shared, request).await,
             GatewayKind::OpenClaw => openclaw::open_session(&self.shared, request).await,
         }
@@ -63,7 +63,7 @@ impl GatewayLink {
 
     /// Lists sessions.
     pub async fn list(&self, request: ListRequest) -> Result<SessionList, GatewayLinkError> {
-        match self.shared.ensure_connected(ReconnectWait::Now).await?.side {
+        match self.shared.ensure_connected(ReconnectWait::Now).await?.kind {
             GatewayKind::Native => native_gateway::list_sessions(&self.shared, request).await,
             GatewayKind::OpenClaw => openclaw::list_sessions(&self.shared, request).await,
         }
@@ -77,7 +77,7 @@ impl GatewayLink {
         copy: &str,
         prompt: Option<u64>,
     ) -> Result<String, GatewayLinkError> {
-        match self.shared.ensure_connected(ReconnectWait::Now).await?.side {
+        match self.shared.ensure_connected(ReconnectWait::Now).await?.kind {
             GatewayKind::Native => {
                 native_gateway::fork_session(&self.shared, key, copy, prompt).await
             }

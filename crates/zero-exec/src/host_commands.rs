@@ -27,7 +27,7 @@ pub struct HostCommands {
     /// Where forbidden files that commands created are moved.
     pub(crate) quarantine: Quarantine,
     /// The paths that commands running now may not create.
-    pub(crate) live: Arc<WatchRegistry>,
+    pub(crate) watch_registry: Arc<WatchRegistry>,
     /// The secret paths of the last workspace folder that was asked for.
     pub(crate) secrets: Mutex<Option<(PathBuf, Arc<SecretPaths>)>>,
     /// Variables with the registries of configuration that commands do not see.
@@ -86,9 +86,9 @@ impl HostCommands {
         let environment =
             CommandEnvironment::scrub(&settings.environment, &settings.environment_allowed);
         let quarantine = Quarantine::new(state.child("kept"));
-        let (state, live) = (state.path().to_owned(), Arc::default());
+        let (state, watch_registry) = (state.path().to_owned(), Arc::default());
         let (secrets, registries) = Default::default();
-        Self { settings, environment, state, quarantine, live, secrets, registries }
+        Self { settings, environment, state, quarantine, watch_registry, secrets, registries }
     }
 
     /// Variables with the registries of configuration that commands do not see, for a command in

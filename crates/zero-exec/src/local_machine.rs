@@ -103,7 +103,7 @@ impl<'a> LocalMachine<'a> {
     }
 
     fn scanner(&self) -> &FolderScanner {
-        self.commands.map_or(&self.scanner, |commands| &commands.live.scanner)
+        self.commands.map_or(&self.scanner, |commands| &commands.watch_registry.scanner)
     }
 }
 

@@ -79,14 +79,23 @@ pub(super) fn build_profile(
         state: path_survey::canonicalize(&launcher.host.state)
             .unwrap_or_else(|| launcher.host.state.clone()),
     };
-    let live = Arc::clone(&launcher.host.live);
+    let watch_registry = Arc::clone(&launcher.host.watch_registry);
     let lease = match scope.roots.is_empty() && scope.writable.is_empty() {
         true => None,
-        false => Some(live.begin_lease(&launcher.host.state).map_err(|error| watch_error(&error))?),
+        false => Some(
+            watch_registry
+                .begin_lease(&launcher.host.state)
+                .map_err(|error| watch_error(&error))?,
+        ),
     };
-    let start = live.start(lease).map_err(|error| watch_error(&error))?;
-    let scan = ProtectionScan::run(&live.scanner, &scope, &settings.protected, &*launcher.policy)
-        .map_err(|limit| limit.to_error())?;
+    let start = watch_registry.start(lease).map_err(|error| watch_error(&error))?;
+    let scan = ProtectionScan::run(
+        &watch_registry.scanner,
+        &scope,
+        &settings.protected,
+        &*launcher.policy,
+    )
+    .map_err(|limit| limit.to_error())?;
     let ProtectionScan { found, git, settings: mut own, linked, home: home_linked } = scan;
     let denied_changes = match changes.is_empty() {
         true => None,
@@ -116,7 +125,7 @@ pub(super) fn build_profile(
     let writable = [&*changes, of_git, &*own_folders, caches].concat();
     let changeable = writable.clone();
     secrets.add_watched_paths(&writable, &mut own);
-    own.unheld.extend(linked.unheld.iter().chain(&home_linked.unheld).cloned());
+    own.unmounted.extend(linked.unmounted.iter().chain(&home_linked.unmounted).cloned());
     let mut watched = own.watched;
     watched.extend(linked.watched.iter().chain(&home_linked.watched).map(|path| {
         let watched = WatchedPath::new(&path.folder, &path.relative, path.why).closed_to_rules();
@@ -127,15 +136,16 @@ pub(super) fn build_profile(
         start,
         scope,
         watched,
-        watched_paths: own.held_names,
-        deep: own.deep,
-        unheld: own.unheld,
+        existing: own.held_names,
+        nested_settings: own.nested_settings,
+        unmounted: own.unmounted,
         contents: RepositoryContents::read(&found.indexed),
         overlooked: found.overlooked,
         denied_changes: denied_changes.as_ref().map(|denied| denied.paths.clone()),
     };
     let policy = Arc::clone(&launcher.policy);
-    let watch = TreeWatch::new(before, &git, policy, (launcher.host.quarantine.clone(), live));
+    let watch =
+        TreeWatch::new(before, &git, policy, (launcher.host.quarantine.clone(), watch_registry));
     let watch = watch.map_err(|error| watch_error(&error))?;
     let denied_changes = denied_changes.map(DeniedChanges::into_protected).unwrap_or_default();
     let targets = [&*linked.held_paths, &*home_linked.held_paths].concat();

@@ -6,194 +6,64 @@
 //! deleted, because the user may have created them meanwhile.
 
 mod dependency_repositories;
+mod known_repository;
 mod mounted_paths;
+mod repository_checks;
+mod watch_registry;
+mod watch_report;
+mod watched_path;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use zero_core::text_shortening::excerpt;
 use zero_sandbox::output_collector::OutputGate;
 use zero_sandbox::path_survey::{self, ChangeStamp};
 use zero_sandbox::quarantine::{self, EntryKind, Quarantine};
 use zero_sandbox::spawner::Spawner;
-use zero_sandbox::{FileType, SandboxProfile, StateDir, Workspace};
+use zero_sandbox::{SandboxProfile, Workspace};
 
-use self::dependency_repositories::KnownRepository;
 use self::mounted_paths::{HiddenMounts, MountedPath};
+pub(crate) use self::watch_registry::{WatchRegistry, WatchStart};
+use self::watch_report::DENIED_CHANGE;
+pub use self::watch_report::{QuarantinedFile, WatchReport};
+pub(crate) use self::watched_path::WatchedPath;
 use crate::command_policy::CommandPolicy;
 use crate::confined_git::ConfinedGit;
-use crate::git_facts::{self, RepositoryLocation};
 use crate::new_files::{ChangeableFolders, NewFiles};
-use crate::profile::CONFIGURED;
-use crate::profile::folder_scanner::{FolderScanResult, FolderScanner, SettingPath, WritableRoots};
+use crate::profile::folder_scanner::{FolderScanResult, SettingPath, WritableRoots};
 use crate::profile::forbidden_path::UNHELD_ENTRIES_MAX;
-use crate::profile::git_repositories::{
-    GitRepositories, REMOTE_FOLDERS, REMOTES, STAND_INS, find_repositories,
-};
+use crate::profile::git_repositories::GitRepositories;
 use crate::repository_contents::RepositoryContents;
 use crate::sequencer_steps::SequencerSteps;
-use crate::watch_lease::{QuarantineList, WatchFolder, WatchLease};
+use crate::watch_lease::{QuarantineList, WatchLease};
 use crate::write_failure::CommandLocation;
 
 /// The description of a `.git` file or of a pointer inside a repository.
 const REPOSITORY: &str = "a file that says where the repository is";
-/// The description of a git hook.
-const HOOK: &str = "a hook, which git runs";
 /// Most files that a command created although a rule denies it, and that are quarantined.
 const DENIED_AFTER_MAX: usize = 50_000;
-/// The description of a file that a rule denies.
-const DENIED_CHANGE: &str = "a path that a deny rule names";
-/// Suffix of sample hooks, which git creates in each new repository and does not run.
-const SAMPLE_SUFFIX: &str = ".sample";
-/// Most hooks of a new repository that are checked.
-const HOOKS_MAX: usize = 1_000;
-/// Files with the settings of a repository, in its folder.
-const CONFIG_FILES: &[&str] = &["config", "config.worktree"];
-/// A setting that git itself writes in the repository of a submodule. It runs nothing.
-const SUBMODULE_SETTING: &str = "core.worktree";
-/// The description of the steps of a rebase.
-const STEPS: &str = "a list of steps with a command, which git runs when the rebase continues";
-/// The description of a folder with more repositories than can be inspected.
-const UNINSPECTED: &str =
-    "a folder with too many repositories to inspect, any of which can run code";
 /// The description of a file beyond the mount limit.
 const CHANGED: &str = "a file that decides what runs later, which was changed";
-/// Most files and warnings reported per command; further files are only counted.
-const REPORTED_MAX: usize = 100;
-/// Files that a program may create, although it may not, before it is killed while it runs.
-const RUNNING_MAX: usize = 20;
 /// Longest path in a warning, in characters.
 const PATH_CHARS_MAX: usize = 200;
-/// Most quarantined paths remembered while other commands run.
-const QUARANTINED_MAX: usize = 10_000;
-
-/// The paths that running commands may not create, with the number of commands that watch each.
-///
-/// A command that starts while another runs may find a file that the other created, which looks as
-/// if it had always been there. Once that file is quarantined, the later command must not create it
-/// again.
-#[derive(Debug, Default)]
-pub(super) struct WatchRegistry {
-    /// Keyed by bytes: comparing paths by component takes longer than inspecting the file.
-    missing: Mutex<HashMap<OsString, usize>>,
-    quarantined: Mutex<QuarantinedPaths>,
-    /// Where other processes find the watches of this one.
-    folder: Mutex<Option<Arc<WatchFolder>>>,
-    /// Repositories in folders of dependencies that were checked.
-    dependencies: Mutex<BTreeMap<PathBuf, KnownRepository>>,
-    pub(super) scanner: FolderScanner,
-}
-
-/// Paths quarantined further down, where the missing names cannot be listed in advance.
-#[derive(Debug, Default)]
-struct QuarantinedPaths {
-    running: usize,
-    paths: Vec<PathBuf>,
-    /// Whether some paths are missing from the list.
-    is_full: bool,
-}
-
-/// The state at the start of a command.
-#[derive(Debug)]
-pub(super) struct WatchStart {
-    live: Arc<WatchRegistry>,
-    at: SystemTime,
-    /// The number of paths quarantined before the start.
-    taken: usize,
-    /// The folder by which watches of other processes know of this one.
-    lease: Option<WatchLease>,
-    /// What commands of other processes may not create.
-    others: HashSet<OsString>,
-}
-
-impl WatchRegistry {
-    /// Begins a watch that other processes know of.
-    pub(super) fn begin_lease(&self, state: &Path) -> io::Result<WatchLease> {
-        let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
-        // The user may have removed zero's state meanwhile.
-        folder.take_if(|folder| !folder.is_intact());
-        let folder = match folder.as_ref() {
-            Some(folder) => folder,
-            None => {
-                let new = WatchFolder::acquire(&StateDir::new(state.to_owned()))?;
-                folder.insert(Arc::new(new))
-            }
-        };
-        WatchLease::begin(folder)
-    }
-
-    /// Call it before inspecting any file. Without a `lease`, other processes do not know of the
-    /// watch.
-    pub(super) fn start(self: &Arc<Self>, lease: Option<WatchLease>) -> io::Result<WatchStart> {
-        let others = lease.as_ref().map(WatchLease::read_others).transpose()?;
-        let mut quarantined = self.quarantined.lock().unwrap_or_else(PoisonError::into_inner);
-        quarantined.running += 1;
-        Ok(WatchStart {
-            live: Arc::clone(self),
-            at: SystemTime::now(),
-            taken: quarantined.paths.len(),
-            lease,
-            others: others.unwrap_or_default().paths,
-        })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<OsString, usize>> {
-        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl WatchStart {
-    fn lock_quarantined(&self) -> MutexGuard<'_, QuarantinedPaths> {
-        self.live.quarantined.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The paths quarantined since the start.
-    fn quarantined_since(&self) -> QuarantineList {
-        let mut list = self.lease.as_ref().map(WatchLease::list_quarantined).unwrap_or_default();
-        let own = self.lock_quarantined();
-        list.paths.extend(own.paths.iter().skip(self.taken).cloned());
-        list.is_full |= own.is_full;
-        list
-    }
-
-    /// Adds what commands of other processes that were started meanwhile may not create.
-    fn read_others(&mut self) -> io::Result<()> {
-        if let Some(lease) = &self.lease {
-            self.others.extend(lease.read_others()?.paths);
-        }
-        Ok(())
-    }
-}
-
-impl Drop for WatchStart {
-    fn drop(&mut self) {
-        let mut quarantined = self.lock_quarantined();
-        quarantined.running = quarantined.running.saturating_sub(1);
-        if quarantined.running == 0 {
-            quarantined.paths.clear();
-            quarantined.is_full = false;
-        }
-    }
-}
 
 /// The state of the tree before a command.
 #[derive(Debug)]
 pub(super) struct TreeSnapshot {
     pub(super) start: WatchStart,
     pub(super) scope: WritableRoots,
-    /// The paths that must not be created, and those that are read-only.
+    /// Paths that do not exist and must not be created.
     pub(super) watched: Vec<WatchedPath>,
-    pub(super) watched_paths: Vec<WatchedPath>,
+    /// Paths that exist and are read-only for the command.
+    pub(super) existing: Vec<WatchedPath>,
     /// Existing settings further down, where new ones must not be created.
-    pub(super) deep: BTreeSet<PathBuf>,
+    pub(super) nested_settings: BTreeSet<PathBuf>,
     /// Paths beyond the mount limit.
-    pub(super) unheld: Vec<(PathBuf, Option<ChangeStamp>)>,
+    pub(super) unmounted: Vec<(PathBuf, Option<ChangeStamp>)>,
     /// Folders that could not be scanned completely.
     pub(super) overlooked: Vec<PathBuf>,
     /// What the repositories hold.
@@ -208,7 +78,7 @@ pub struct TreeWatch {
     /// Paths that exist because another running command created them; that command's watch
     /// quarantines them.
     inherited: Vec<WatchedPath>,
-    live: Arc<WatchRegistry>,
+    watch_registry: Arc<WatchRegistry>,
     work_folders: BTreeSet<PathBuf>,
     git_folders: BTreeSet<PathBuf>,
     worktrees: BTreeSet<PathBuf>,
@@ -233,159 +103,9 @@ pub struct TreeWatch {
     location: CommandLocation,
 }
 
-/// A path that commands may not create.
-#[derive(Clone, Debug)]
-pub(super) struct WatchedPath {
-    path: PathBuf,
-    /// The length of its base folder, in bytes.
-    root_len: usize,
-    pub(super) why: &'static str,
-    /// What was there before: nothing, or a link.
-    before: EntryKind,
-    /// Whether a rule of the user can let commands create it.
-    opens_by_rule: bool,
-}
-
-/// The findings after a command.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WatchReport {
-    /// The quarantined files.
-    pub quarantined: Vec<QuarantinedFile>,
-    /// Warnings for the user.
-    pub warnings: Vec<String>,
-}
-
-impl WatchReport {
-    /// The report of a check that failed: nothing is known about the files.
-    pub(crate) fn new_unfinished() -> Self {
-        let warning = "what the command left in the workspace could not be checked for files that run code, because of an internal error; inspect it before you continue";
-        Self { quarantined: Vec::new(), warnings: vec![warning.to_owned()] }
-    }
-
-    /// Adds the findings of a later check. Each check reports again the files that cannot be
-    /// quarantined.
-    pub(crate) fn merge(&mut self, later: Self) {
-        self.quarantined.extend(later.quarantined);
-        self.quarantined.truncate(REPORTED_MAX);
-        for warning in later.warnings {
-            if !self.warnings.contains(&warning) && self.warnings.len() < REPORTED_MAX {
-                self.warnings.push(warning);
-            }
-        }
-    }
-
-    /// Whether so many files were found while the program runs that it is killed: files that it
-    /// creates again and again would fill the disk with quarantined copies, past its limits.
-    pub(crate) fn is_full(&self) -> bool {
-        self.quarantined.len() >= RUNNING_MAX
-    }
-
-    /// The findings as sentences; `creators` names those who may not create such files.
-    pub fn notes(&self, creators: &str) -> Vec<String> {
-        let taken = self.quarantined.iter().map(|quarantined| {
-            let (path, kept_at) = (quarantined.path.display(), quarantined.kept_at.display());
-            format!(
-                "`{path}` was moved to quarantine: it is {}, which {creators} may not create; it is now in `{kept_at}`",
-                quarantined.why
-            )
-        });
-        taken.chain(self.warnings.iter().cloned()).collect()
-    }
-}
-
-/// A forbidden file that a command created.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QuarantinedFile {
-    /// Where it was.
-    pub path: PathBuf,
-    /// Its path in quarantine.
-    pub kept_at: PathBuf,
-    /// What it is, such as "a hook, which git runs".
-    pub why: String,
-    /// Whether a rule of the user can let commands create it.
-    pub opens_by_rule: bool,
-}
-
-impl QuarantinedFile {
-    /// Whether a rule of the user denies every change of it, by any tool.
-    pub fn is_denied_by_rule(&self) -> bool {
-        self.why == DENIED_CHANGE
-    }
-
-    /// Whether only a setting of the host closes it, and that to commands alone.
-    pub fn is_closed_by_setting(&self) -> bool {
-        self.why == CONFIGURED
-    }
-}
-
-impl WatchedPath {
-    /// A missing path, relative to a base folder.
-    pub(super) fn new(root: &Path, relative: &Path, why: &'static str) -> Self {
-        let (path, root_len) = (root.join(relative), root.as_os_str().len());
-        Self { path, root_len, why, before: EntryKind::Missing, opens_by_rule: true }
-    }
-
-    /// The same path, which no rule lets commands create.
-    pub(super) fn closed_to_rules(self) -> Self {
-        Self { opens_by_rule: false, ..self }
-    }
-
-    /// The same path with its previous state.
-    pub(super) fn with_previous(self, before: EntryKind) -> Self {
-        Self { before, ..self }
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    fn root(&self) -> &Path {
-        let bytes = self.path.as_os_str().as_bytes();
-        Path::new(OsStr::from_bytes(bytes.get(..self.root_len).unwrap_or(bytes)))
-    }
-
-    fn relative(&self) -> &Path {
-        self.path.strip_prefix(self.root()).unwrap_or(&self.path)
-    }
-
-    /// The current state.
-    pub(super) fn inspect(&self) -> EntryKind {
-        quarantine::inspect(self.root(), &self.path)
-    }
-
-    /// Where the state `after` differs from the one before, relative to the base folder.
-    fn find_change<'a>(&'a self, after: &'a EntryKind) -> Option<&'a Path> {
-        let relative = self.relative();
-        match (&self.before, after) {
-            (before, after) if before == after => None,
-            // A link that was there is now missing or something else.
-            (EntryKind::Link { at, .. }, _) => Some(at),
-            (_, EntryKind::Present) => Some(relative),
-            (_, EntryKind::Link { at, .. })
-                if at == relative || path_survey::exists(self.path()) =>
-            {
-                Some(at)
-            }
-            _ => None,
-        }
-    }
-
-    /// The current state; an empty placeholder counts as missing.
-    fn inspect_ignoring_placeholders(&self) -> EntryKind {
-        match self.inspect() {
-            EntryKind::Present
-                if is_placeholder(self.relative()) && quarantine::is_empty(&self.path) =>
-            {
-                EntryKind::Missing
-            }
-            kind => kind,
-        }
-    }
-}
-
 impl Drop for TreeWatch {
     fn drop(&mut self) {
-        let mut missing = self.live.lock();
+        let mut missing = self.watch_registry.lock();
         for watched in self.before.watched.iter().chain(&self.inherited) {
             let path = watched.path().as_os_str();
             match missing.get_mut(path) {
@@ -402,7 +122,7 @@ impl TreeWatch {
         mut before: TreeSnapshot,
         git: &GitRepositories,
         policy: Arc<dyn CommandPolicy>,
-        (kept, live): (Quarantine, Arc<WatchRegistry>),
+        (quarantine, watch_registry): (Quarantine, Arc<WatchRegistry>),
     ) -> io::Result<Self> {
         // After the files were inspected: a command that created one of them is known by now.
         before.start.read_others()?;
@@ -419,21 +139,21 @@ impl TreeWatch {
             let kind = watched.inspect_ignoring_placeholders();
             watched.with_previous(kind)
         }));
-        before.unheld.extend(git.unheld.iter().cloned());
+        before.unmounted.extend(git.unmounted.iter().cloned());
         let (work_folders, git_folders) = (git.work_folders.clone(), git.git_folders.clone());
         let worktrees = git.worktrees.clone();
         let steps = git_folders.iter().chain(&worktrees);
         let steps = steps.map(|git| (git.clone(), SequencerSteps::read(git))).collect();
-        let mut missing = live.lock();
+        let mut missing = watch_registry.lock();
         let others = &before.start.others;
         let is_new = |held: &WatchedPath| {
             let path = held.path().as_os_str();
             missing.contains_key(path) || others.contains(path)
         };
         let of_git = git.held_paths.iter().filter_map(in_folder);
-        let watched_paths = std::mem::take(&mut before.watched_paths);
+        let existing = std::mem::take(&mut before.existing);
         let inherited: Vec<WatchedPath> =
-            watched_paths.into_iter().chain(of_git).filter(is_new).collect();
+            existing.into_iter().chain(of_git).filter(is_new).collect();
         if let Some(lease) = &before.start.lease {
             let paths = before.watched.iter().map(WatchedPath::path);
             lease.publish(paths, inherited.iter().map(WatchedPath::path))?;
@@ -448,7 +168,7 @@ impl TreeWatch {
         Ok(Self {
             before,
             inherited,
-            live,
+            watch_registry,
             work_folders,
             git_folders,
             worktrees,
@@ -457,7 +177,7 @@ impl TreeWatch {
             uninspected: git.uninspected.clone(),
             closed: git.closed,
             policy,
-            quarantine: kept,
+            quarantine,
             git: ConfinedGit::default(),
             writable: None,
             mounted: Vec::new(),
@@ -515,12 +235,12 @@ impl TreeWatch {
         for watched in &self.inherited {
             // A watch that saw the path missing at its start reports more about it.
             let path = watched.path().as_os_str();
-            let is_last = self.live.lock().get(path).is_none_or(|count| *count <= 1);
+            let is_last = self.watch_registry.lock().get(path).is_none_or(|count| *count <= 1);
             if is_last && !others.unchecked.contains(path) {
                 self.check_path(watched, &mut report);
             }
         }
-        let found = self.live.scanner.scan(&self.before.scope);
+        let found = self.watch_registry.scanner.scan(&self.before.scope);
         self.quarantine_deep(&found, &mut report);
         let settings = report.quarantined.len();
         self.check_repositories(&found, &mut report);
@@ -533,11 +253,7 @@ impl TreeWatch {
         self.check_mounts(&mut report);
         self.check_contents(&found, &mut report);
         report.warnings.extend(self.list_gaps(&found));
-        if report.quarantined.len() > REPORTED_MAX {
-            let more = report.quarantined.len() - REPORTED_MAX;
-            report.quarantined.truncate(REPORTED_MAX);
-            report.warnings.push(format!("{more} more such files were moved to quarantine"));
-        }
+        report.bound();
         report
     }
 
@@ -548,7 +264,7 @@ impl TreeWatch {
         for watched in &self.before.watched {
             self.check_path(watched, &mut report);
         }
-        let found = self.live.scanner.scan(&self.before.scope);
+        let found = self.watch_registry.scanner.scan(&self.before.scope);
         self.quarantine_deep(&found, &mut report);
         for (path, why) in self.inspect_dependencies(&found).code {
             self.quarantine_path(&path, &why, &mut report);
@@ -565,7 +281,7 @@ impl TreeWatch {
         for watched in &self.before.watched {
             self.check_path(watched, &mut report);
         }
-        let found = self.live.scanner.scan_near(&new.paths, &self.before.scope.roots);
+        let found = self.watch_registry.scanner.scan_near(&new.paths, &self.before.scope.roots);
         self.quarantine_deep(&found, &mut report);
         report
     }
@@ -586,7 +302,7 @@ impl TreeWatch {
             return self.find_forbidden();
         }
         let deep = || {
-            let found = self.live.scanner.scan_near(&new.paths, &self.before.scope.roots);
+            let found = self.watch_registry.scanner.scan_near(&new.paths, &self.before.scope.roots);
             self.list_new_settings(&found).next().map(SettingPath::path)
         };
         let git = || new.may_concern_git().then(|| self.find_git_code()).flatten();
@@ -609,33 +325,10 @@ impl TreeWatch {
         !self.before.scope.roots.is_empty() || !self.before.scope.writable.is_empty()
     }
 
-    /// A file in a new repository that makes git run code, if one exists while the command runs.
-    /// Changes nothing. Unlike editors and shells, git obeys such a file without a question, and the
-    /// user works in the same folder meanwhile. Steps of a rebase come and go while git works, so
-    /// these are checked at the end only.
-    pub fn find_git_code(&self) -> Option<PathBuf> {
-        let found = self.live.scanner.scan(&self.before.scope);
-        let now = find_repositories(&self.before.scope, &found, &self.live.scanner);
-        let removed_paths = self.before.start.quarantined_since().paths;
-        let in_git = |git: &PathBuf| {
-            let hook =
-                || self.find_base(&git.join("hooks")).and_then(|at| self.list_hooks(&at).pop());
-            let config = self.list_code_configs(git).next().map(|(config, _)| config);
-            config.or_else(|| hook().map(|(base, below)| base.join(below)))
-        };
-        let mut folders =
-            now.git_folders.iter().filter(|git| is_new_git(&self.git_folders, &removed_paths, git));
-        let in_worktree =
-            |git: &PathBuf| self.list_code_configs(git).next().map(|(config, _)| config);
-        let mut worktrees =
-            now.worktrees.iter().filter(|git| is_new_git(&self.worktrees, &removed_paths, git));
-        folders.find_map(in_git).or_else(|| worktrees.find_map(in_worktree))
-    }
-
     /// A forbidden file that exists while the command runs, if there is one. Changes nothing.
     pub fn find_forbidden(&self) -> Option<PathBuf> {
         let deep = || {
-            let found = self.live.scanner.scan(&self.before.scope);
+            let found = self.watch_registry.scanner.scan(&self.before.scope);
             self.list_new_settings(&found).next().map(SettingPath::path)
         };
         let denied = || {
@@ -645,7 +338,7 @@ impl TreeWatch {
             now.paths.into_iter().find(|path| !before.contains(path))
         };
         let in_dependencies = || {
-            let found = self.live.scanner.scan(&self.before.scope);
+            let found = self.watch_registry.scanner.scan(&self.before.scope);
             self.inspect_dependencies(&found).code.into_iter().next().map(|(path, _)| path)
         };
         let in_git = || self.find_git_code().or_else(in_dependencies);
@@ -683,7 +376,7 @@ impl TreeWatch {
         };
         found.settings.iter().filter(move |setting| {
             let path = setting.path();
-            let was_there = self.before.deep.contains(&path) && !is_gone(&path);
+            let was_there = self.before.nested_settings.contains(&path) && !is_gone(&path);
             !was_there && self.is_new(&path) && !self.policy.may_change(&path)
         })
     }
@@ -718,7 +411,7 @@ impl TreeWatch {
 
     /// Quarantines paths beyond the mount limit that were changed.
     fn quarantine_changed(&self, report: &mut WatchReport) {
-        for (path, stamp) in &self.before.unheld {
+        for (path, stamp) in &self.before.unmounted {
             if path_survey::read_tree_stamp(path, UNHELD_ENTRIES_MAX) != *stamp
                 && path_survey::exists(path)
             {
@@ -785,17 +478,11 @@ impl TreeWatch {
         Spawner::release_shared_prewarmed();
         match self.quarantine.move_in(root, at) {
             Ok(kept_at) => {
-                let lease = self.before.start.lease.as_ref();
-                if let Some(Err(error)) = lease.map(|lease| lease.report_quarantined(&path)) {
+                if let Err(error) = self.before.start.record_quarantined(&path) {
                     report.warnings.push(format!(
                         "other zero processes could not be told that `{}` was moved to quarantine ({error}); inspect the workspace when their commands have ended",
                         path.display()
                     ));
-                }
-                let mut quarantined = self.before.start.lock_quarantined();
-                match quarantined.paths.len() < QUARANTINED_MAX {
-                    true => quarantined.paths.push(path.clone()),
-                    false => quarantined.is_full = true,
                 }
                 let why = why.to_owned();
                 report.quarantined.push(QuarantinedFile {
@@ -856,10 +543,10 @@ impl TreeWatch {
                 self.closed
             ));
         }
-        if !self.before.unheld.is_empty() {
+        if !self.before.unmounted.is_empty() {
             gaps.push(format!(
                 "not all repositories and settings that run code could be protected: {} files are only checked afterwards; work in a smaller folder",
-                self.before.unheld.len()
+                self.before.unmounted.len()
             ));
         }
         gaps
@@ -885,182 +572,11 @@ impl TreeWatch {
             });
         }
     }
-
-    /// Quarantines what would run code in new repositories, and new steps of unfinished rebases.
-    fn check_repositories(&self, found: &FolderScanResult, report: &mut WatchReport) {
-        let now = find_repositories(&self.before.scope, found, &self.live.scanner);
-        for folder in now.work_folders.difference(&self.work_folders) {
-            self.check_new_pointers(folder, report);
-        }
-        // Another command's files were known at the start; if they were quarantined since, this
-        // command may have created them again.
-        let removed_paths = self.before.start.quarantined_since().paths;
-        let is_new =
-            |known: &BTreeSet<PathBuf>, git: &PathBuf| is_new_git(known, &removed_paths, git);
-        for git in now.git_folders.iter().filter(|git| is_new(&self.git_folders, git)) {
-            if let Some((base, below)) = self.find_base(&git.join("hooks")) {
-                self.quarantine_hooks(&base, &below, report);
-            }
-            self.quarantine_configs(git, report);
-            self.quarantine_remotes(git, report);
-            report.warnings.extend(helper_warning(git));
-        }
-        for worktree in now.worktrees.iter().filter(|git| is_new(&self.worktrees, git)) {
-            self.quarantine_configs(worktree, report);
-        }
-        for folder in now.uninspected.difference(&self.uninspected) {
-            self.quarantine_path(folder, UNINSPECTED, report);
-        }
-        let unread = now.unread_configs.iter().chain(&now.unbounded_configs);
-        report.warnings.extend(unread.map(|config| {
-            format!("`{}` cannot be read or has too many settings, so not all of its settings could be protected; inspect it before you run git there", show_path(config))
-        }));
-        let none = SequencerSteps::default();
-        for git in now.git_folders.iter().chain(&now.worktrees) {
-            let steps = SequencerSteps::read(git);
-            let before = match removed_paths.iter().any(|path| path.starts_with(git)) {
-                true => &none,
-                false => self.steps.get(git).unwrap_or(&none),
-            };
-            for file in steps.files_added_since(before) {
-                self.quarantine_path(&git.join(file), STEPS, report);
-            }
-        }
-    }
-
-    /// Quarantines what the command left in folders of dependencies.
-    fn check_dependencies(&self, found: &FolderScanResult, report: &mut WatchReport) {
-        let findings = self.inspect_dependencies(found);
-        for (path, why) in &findings.code {
-            self.quarantine_path(path, why, report);
-        }
-        self.remember_dependencies(&findings);
-        report.warnings.extend(findings.overlooked.first().map(|folder| {
-            format!(
-                "too many folders of dependencies or build output to search for repositories that run code, from `{}` on; inspect one before you run git in it",
-                show_path(folder)
-            )
-        }));
-    }
-
-    /// Quarantines the file that makes a new repository use a folder elsewhere which runs code, or
-    /// one that cannot be followed.
-    fn check_new_pointers(&self, folder: &Path, report: &mut WatchReport) {
-        let Some(location) = RepositoryLocation::find(folder) else { return };
-        let outside = location.git_folders.iter().filter_map(|git| path_survey::canonicalize(git));
-        let mut outside = outside.filter(|git| self.find_base(&git.join("config")).is_none());
-        let mut pointers = location.unknown_pointers.clone();
-        if let Some(git) = outside.find(|git| !git_facts::list_git_helpers(git).is_empty()) {
-            report.warnings.extend(helper_warning(&git));
-            let own = location.git_folders.first().map(|own| own.join("commondir"));
-            let is_own = own.as_ref().is_some_and(|own| own.starts_with(folder));
-            pointers.extend(own.filter(|_| is_own));
-            pointers.push(folder.join(".git"));
-        }
-        let is_folder = |path: &Path| path_survey::file_type(path) == Some(FileType::Directory);
-        let is_pointer = |path: &PathBuf| match quarantine::inspect(folder, path) {
-            EntryKind::Missing => false,
-            EntryKind::Present => !is_folder(path),
-            EntryKind::Link { .. } => true,
-        };
-        for pointer in pointers.iter().filter(|path| is_pointer(path) && self.is_new(path)) {
-            self.quarantine_path(pointer, REPOSITORY, report);
-        }
-    }
-
-    /// Quarantines the files with settings of a repository that run code.
-    fn quarantine_configs(&self, git: &Path, report: &mut WatchReport) {
-        for (config, why) in self.list_code_configs(git) {
-            self.quarantine_path(&config, &why, report);
-        }
-    }
-
-    /// The new files with settings of a repository that run code, with descriptions.
-    fn list_code_configs(&self, git: &Path) -> impl Iterator<Item = (PathBuf, String)> {
-        CONFIG_FILES.iter().filter_map(move |name| {
-            let config = git.join(name);
-            let why = code_settings(&config).filter(|_| self.is_new(&config))?;
-            Some((config, why))
-        })
-    }
-
-    /// Quarantines the folders with URLs of remotes. Git creates only an empty one.
-    fn quarantine_remotes(&self, git: &Path, report: &mut WatchReport) {
-        for folder in REMOTE_FOLDERS.iter().map(|name| git.join(name)) {
-            if path_survey::exists(&folder)
-                && !quarantine::is_empty(&folder)
-                && self.is_new(&folder)
-            {
-                self.quarantine_path(&folder, REMOTES, report);
-            }
-        }
-    }
-
-    fn quarantine_hooks(&self, base: &Path, hooks: &Path, report: &mut WatchReport) {
-        for (base, hook) in self.list_hooks(&(base.to_owned(), hooks.to_owned())) {
-            self.quarantine(&base, &hook, HOOK, report);
-        }
-    }
-
-    /// The new hooks in a folder, or the folder itself if it is a link or cannot be listed. Each is
-    /// a base folder and a path relative to it.
-    fn list_hooks(&self, (base, hooks): &(PathBuf, PathBuf)) -> Vec<(PathBuf, PathBuf)> {
-        let folder = base.join(hooks);
-        if let EntryKind::Link { .. } = quarantine::inspect(base, &folder) {
-            return vec![(base.clone(), hooks.clone())];
-        }
-        let new = list_running_hooks(&folder).into_iter().filter(|hook| self.is_new(hook));
-        new.filter_map(|hook| Some((base.clone(), hook.strip_prefix(base).ok()?.to_owned())))
-            .collect()
-    }
-}
-
-/// The description of a file with settings of git that run code.
-fn code_settings(config: &Path) -> Option<String> {
-    let mut helpers = git_facts::list_git_config_helpers(config);
-    helpers.retain(|helper| helper != SUBMODULE_SETTING);
-    (!helpers.is_empty())
-        .then(|| format!("a file with settings of git that run code ({})", helpers.join(", ")))
-}
-
-/// The hooks in a folder, except samples. The folder itself if it cannot be listed.
-fn list_running_hooks(folder: &Path) -> Vec<PathBuf> {
-    let Some(names) = path_survey::list_sorted(folder, HOOKS_MAX) else {
-        return path_survey::exists(folder).then(|| folder.to_owned()).into_iter().collect();
-    };
-    let runs = |hook: &PathBuf| {
-        hook.file_name().is_some_and(|name| !name.to_string_lossy().ends_with(SAMPLE_SUFFIX))
-    };
-    names.into_iter().map(|hook| hook.path).filter(runs).collect()
-}
-
-/// Whether a git folder was not there before the command, or what was quarantined in it may have been
-/// made again.
-fn is_new_git(known: &BTreeSet<PathBuf>, quarantined: &BTreeSet<PathBuf>, git: &Path) -> bool {
-    !known.contains(git) || quarantined.iter().any(|path| path.starts_with(git))
 }
 
 /// A path in a warning that every later result repeats. The end of a long one is left out.
 fn show_path(path: &Path) -> String {
     excerpt(&path.display().to_string(), PATH_CHARS_MAX)
-}
-
-/// Whether an empty placeholder may be at such a path while commands run.
-fn is_placeholder(relative: &Path) -> bool {
-    STAND_INS.iter().any(|name| relative == Path::new(name))
-}
-
-fn helper_warning(git: &Path) -> Option<String> {
-    let mut helpers = git_facts::list_git_helpers(git);
-    let is_submodule = git.components().any(|part| part.as_os_str() == "modules");
-    helpers.retain(|helper| !(is_submodule && helper == SUBMODULE_SETTING));
-    (!helpers.is_empty()).then(|| {
-        format!(
-            "the new repository in `{}` configures git to run code ({}); inspect it before you run git there",
-            git.display(),
-            helpers.join(", ")
-        )
-    })
 }
 
 #[cfg(test)]

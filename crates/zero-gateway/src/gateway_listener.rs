@@ -188,7 +188,7 @@ async fn serve_stream(
     tls: Option<TlsIdentity>,
     slot: HandshakeSlot,
 ) {
-    let met = async {
+    let handshake = async {
         let at = stream.local_addr().ok()?.ip();
         timeout(gateway.limits.head_time, stream.readable()).await.ok()?.ok()?;
         slot.mark_sent();
@@ -203,7 +203,7 @@ async fn serve_stream(
         http_endpoint::serve_request(&gateway, stream, at, from.ip()).await
     };
     let upgraded = tokio::select! {
-        upgraded = met => upgraded,
+        upgraded = handshake => upgraded,
         () = slot.dropped() => {
             tracing::debug!(%from, "dropped for a newer connection before authentication");
             None

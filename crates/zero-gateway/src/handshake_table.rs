@@ -131,8 +131,8 @@ impl HandshakeSlots {
         let until = |slot: &SlotState| {
             slot.since + if slot.has_sent { limits.grace } else { limits.silent_grace }
         };
-        let meant = self.slots.iter().filter(|(_, slot)| is_meant(slot));
-        meant.map(|(number, slot)| (*number, until(slot))).min_by_key(|(_, until)| *until)
+        let matching = self.slots.iter().filter(|(_, slot)| is_meant(slot));
+        matching.map(|(number, slot)| (*number, until(slot))).min_by_key(|(_, until)| *until)
     }
 
     fn drop_slot(&mut self, number: u64) {

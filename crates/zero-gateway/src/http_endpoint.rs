@@ -107,8 +107,8 @@ async fn route_request(
         tracing::warn!(?refusal, "refused a request");
         return text_reply(StatusCode::FORBIDDEN, refusal.message());
     }
-    let looks = [Method::GET, Method::HEAD].contains(request.method());
-    if looks
+    let reads_only = [Method::GET, Method::HEAD].contains(request.method());
+    if reads_only
         && !request.headers().contains_key(UPGRADE)
         && let Some(reply) = console_page::find_reply(request.uri().path(), request.headers())
     {
@@ -116,9 +116,9 @@ async fn route_request(
     }
     match request.uri().path() {
         "/" => accept_upgrade(gateway, request, from, promised),
-        "/healthz" if looks => text_reply(StatusCode::OK, "ok\n"),
-        "/readyz" if looks => readiness_reply(gateway).await,
-        "/metrics" if looks => metrics_reply(gateway, request.headers(), from).await,
+        "/healthz" if reads_only => text_reply(StatusCode::OK, "ok\n"),
+        "/readyz" if reads_only => readiness_reply(gateway).await,
+        "/metrics" if reads_only => metrics_reply(gateway, request.headers(), from).await,
         "/healthz" | "/readyz" | "/metrics" => {
             text_reply(StatusCode::METHOD_NOT_ALLOWED, "method not allowed: use GET\n")
         }
@@ -249,8 +249,8 @@ fn authorize_metrics(
     let principal = limiter
         .attempt(from, Instant::now(), || auth.authenticate_bearer(shown))
         .map_err(MetricsDenial::Denied)?;
-    let looks = principal.scopes.iter().any(|scope| scope.covers(TokenScope::Read));
-    if looks { Ok(()) } else { Err(MetricsDenial::Scope) }
+    let can_read = principal.scopes.iter().any(|scope| scope.covers(TokenScope::Read));
+    if can_read { Ok(()) } else { Err(MetricsDenial::Scope) }
 }
 
 fn parse_bearer(value: &str) -> Option<&str> {

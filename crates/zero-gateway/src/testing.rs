@@ -80,7 +80,7 @@ pub(crate) async fn sessions(folder: &Path) -> SessionManager {
         bus: Arc::new(LocalEventBus::new()),
         agents: AgentRegistry::new(Vec::new(), None),
         models: ModelCatalog::new(Vec::new(), None),
-        backend_factory: Arc::new(NoToolBackend),
+        backend_factory: Arc::new(RefusingToolBackendFactory),
         cwd: PathBuf::from("/"),
         nodes: Arc::new(zero_session::node_membership::SingleNode::new("test")),
         limits: SessionLimits::default(),
@@ -88,9 +88,9 @@ pub(crate) async fn sessions(folder: &Path) -> SessionManager {
     SessionManager::start(config).await.unwrap()
 }
 
-struct NoToolBackend;
+struct RefusingToolBackendFactory;
 
-impl ToolBackendFactory for NoToolBackend {
+impl ToolBackendFactory for RefusingToolBackendFactory {
     fn open(
         &self,
         _order: ToolBackendRequest,

@@ -144,8 +144,8 @@ impl DiagnosticsTable {
     }
 
     fn remove(&mut self, path: &Path) {
-        let gone = self.reports.remove(path).map_or(0, |report| report.bytes);
-        self.bytes = self.bytes.saturating_sub(gone);
+        let freed = self.reports.remove(path).map_or(0, |report| report.bytes);
+        self.bytes = self.bytes.saturating_sub(freed);
     }
 }
 

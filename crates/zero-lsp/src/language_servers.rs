@@ -163,19 +163,20 @@ impl LanguageServers {
         shown: &str,
     ) -> Result<(&LanguageServerDefinition, &str), LspError> {
         let search_path = self.program_search_path();
-        let meant: Vec<(&LanguageServerDefinition, &str)> = self
+        let matching: Vec<(&LanguageServerDefinition, &str)> = self
             .config
             .definitions
             .iter()
             .filter_map(|server| Some((server, server.language_id(path)?)))
             .collect();
-        if meant.is_empty() {
+        if matching.is_empty() {
             return Err(self.no_server_error(shown));
         }
         let installed =
-            meant.iter().find(|(server, _)| server.find_command(&search_path).is_some());
+            matching.iter().find(|(server, _)| server.find_command(&search_path).is_some());
         installed.copied().ok_or_else(|| {
-            let how: Vec<String> = meant.iter().map(|(server, _)| install_hint(server)).collect();
+            let how: Vec<String> =
+                matching.iter().map(|(server, _)| install_hint(server)).collect();
             LspError::NotInstalled { file: shown.to_owned(), how: how.join("; ") }
         })
     }

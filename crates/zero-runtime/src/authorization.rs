@@ -10,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 use zero_core::text_shortening::shorten_end;
 use zero_core::{
     CommandExecution, CommandLimitChange, Effect, Effects, ErrorReason, PathZone, RiskLevel,
-    TargetPath, ToolError, ToolKind, ToolSpec,
+    SecretMask, TargetPath, ToolError, ToolKind, ToolSpec,
 };
 
-use zero_exec::{FailureEvidence, OutsideUse};
+use zero_exec::{CommandLauncher, FailureEvidence, OutsideUse};
 use zero_policy::{CommandAccess, HostName, NetworkScope, PermissionMode};
 
 use crate::approver::{
@@ -26,7 +26,7 @@ use crate::call_context::CallContext;
 use crate::call_record::CallRecord;
 use crate::execution::catch_panics;
 use crate::failed_plan;
-use crate::grants::GrantDecision;
+use crate::grants::{GrantDecision, SessionGrant};
 use crate::hooks::HookVerdict;
 use crate::host_session::ToolHostSession;
 use crate::policy::{
@@ -166,10 +166,130 @@ impl CallAuthorization {
         }
     }
 
+    /// The launcher of the call's commands, with what the call may do.
+    pub(crate) fn apply_to(self, launcher: CommandLauncher) -> CommandLauncher {
+        let Self { limits, hosts, access, hidden_secrets, is_trial } = self;
+        // Only what a trial changes in the workspace is recorded.
+        let writable = match is_trial {
+            true => Vec::new(),
+            false => launcher.writable.iter().chain(&access.repositories).cloned().collect(),
+        };
+        CommandLauncher {
+            limits: launcher.limits.with_raised(&limits),
+            writable,
+            hosts: hosts.into(),
+            judged: access,
+            hidden_secrets,
+            is_trial,
+            ..launcher
+        }
+    }
+
     /// The same for a trial, which reaches no host: its effects there could not be discarded.
     fn into_trial(self) -> Self {
         let access = CommandAccess { network: NetworkScope::Nothing, ..self.access };
         Self { hosts: Vec::new(), access, is_trial: true, ..self }
+    }
+}
+
+/// The decision about a call, and the answers of the session that it was made with.
+struct JudgedCall<'a> {
+    session: &'a ToolHostSession,
+    request: &'a AuthorizationRequest<'a>,
+    decision: PolicyDecision,
+    /// The secret files that are hidden from its commands if nobody is asked.
+    hidden_secrets: Vec<PathBuf>,
+    /// Whether only policy asks, so that a rule could answer.
+    is_policy_question: bool,
+    /// Its command, if that is to run outside the sandbox.
+    outside: Option<&'a CommandExecution>,
+    mode: Option<PermissionMode>,
+    granted: Vec<GrantScope>,
+    rejected: Vec<SessionGrant>,
+}
+
+impl JudgedCall<'_> {
+    /// The call in the caller's own words.
+    fn title(&self) -> String {
+        let path = find_decisive_path(self.request, &self.decision).map(|(path, _)| path);
+        format_title(self.request, path)
+    }
+
+    /// The error of the call if it may not run for this reason; `why` follows its title.
+    fn refuse(&self, reason: ErrorReason, why: &str) -> ToolError {
+        let message = format!("{}: {why}", self.title());
+        denial_error(&self.decision, reason, message, self.request.file(&self.decision))
+    }
+
+    /// The error if no user can be asked.
+    fn refuse_without_approver(&self, how_to_allow: &str) -> ToolError {
+        let why = format!(
+            "denied, because {} and no user can approve it here; to allow it, {}",
+            self.decision.reason,
+            add_rule_advice(how_to_allow, &self.decision)
+        );
+        self.refuse(ErrorReason::NoApprover, &why)
+    }
+
+    /// Whether the call could change what a failed command would do outside the sandbox.
+    fn may_change_failed_command(&self) -> bool {
+        let reads_only = matches!(
+            self.request.spec.kind,
+            ToolKind::Read | ToolKind::Search | ToolKind::Think | ToolKind::Fetch
+        );
+        self.outside.is_none() && !reads_only
+    }
+
+    /// Fails if the user rejected every call of the tool earlier in the session.
+    fn check_tool_is_not_rejected(&self, noted: &mut AuditDecision) -> Result<(), ToolError> {
+        let name = &self.request.spec.name;
+        let whole_tool = tool_scope(name);
+        let Some(rejection) = self.rejected.iter().find(|it| it.grant == whole_tool) else {
+            return Ok(());
+        };
+        noted.answered =
+            Some(format!("{}: reject the tool, earlier in this session", rejection.by));
+        let why = format!("{REJECTED_EARLIER}every call of `{name}`{REJECTED_IN_SESSION}");
+        Err(self.refuse(ErrorReason::Rejected, &why))
+    }
+
+    /// Fails if the user rejected one of the grants that the call needs earlier in the session.
+    fn check_grants_are_not_rejected(&self, noted: &mut AuditDecision) -> Result<(), ToolError> {
+        let is_rejected = |grant: &GrantScope| self.rejected.iter().any(|it| it.grant == *grant);
+        let grants = self.decision.grants.iter();
+        let refused: Vec<GrantScope> = grants.filter(|grant| is_rejected(grant)).cloned().collect();
+        let Some(rejection) = self.rejected.iter().find(|it| refused.contains(&it.grant)) else {
+            return Ok(());
+        };
+        noted.answered = Some(format!("{}: reject, earlier in this session", rejection.by));
+        let why = format!("{REJECTED_EARLIER}{}{REJECTED_IN_SESSION}", format_grants(&refused));
+        Err(self.refuse(ErrorReason::Rejected, &why))
+    }
+
+    /// Who answers a question about the call. Fails if nobody can.
+    fn find_approver(&self, how_to_allow: &str) -> Result<&dyn Approver, ToolError> {
+        let Some(approver) = &self.session.approver else {
+            return Err(self.refuse_without_approver(how_to_allow));
+        };
+        if self.outside.is_some() && !approver.can_leave_sandbox() {
+            return Err(self.refuse_without_approver(OUTSIDE_ADVICE));
+        }
+        Ok(&**approver)
+    }
+
+    /// The error if the user rejected the call.
+    fn refuse_as_rejected(&self, reply: &ApprovalReply) -> ToolError {
+        let message = match reply {
+            ApprovalReply::RejectWithMessage(message) => {
+                shorten_end(message.trim(), REJECTION_CHARS_MAX)
+            }
+            _ => String::new(),
+        };
+        let why = match message.is_empty() {
+            true => REJECTED_BY_USER.to_owned(),
+            false => format!("{REJECTED_WITH_MESSAGE}{message}"),
+        };
+        self.refuse(ErrorReason::Rejected, &why)
     }
 }
 
@@ -178,181 +298,45 @@ impl ToolHost {
     pub(crate) async fn authorize(
         &self,
         session: &ToolHostSession,
-        authorization_request: AuthorizationRequest<'_>,
+        request: AuthorizationRequest<'_>,
         cx: &CallContext,
         cancel: &CancellationToken,
         record: &mut CallRecord<'_>,
     ) -> Result<AuthorizationOutcome, ToolError> {
         use AuthorizationOutcome::{Authorized, CommandEdited};
-        let rejected = session.rejections();
-        let granted = session.grants.list_grants(GrantDecision::Allowed);
-        let mode = session.mode();
-        let decision = self.decide(session, &authorization_request, &granted, mode).await?;
-        let sent = self.secrets.find_sent_secrets(&decision).await;
-        let carried = self.secrets.find_carried(authorization_request.carried, &decision);
-        // Only what policy itself asks about can be answered by a rule.
-        let is_policy_question = decision.verdict == Verdict::Ask
-            && !authorization_request.hooks.asks()
-            && carried.is_empty()
-            && sent.is_empty();
-        let decision = authorization_request.hooks.apply_to(decision);
-        let decision = self.secrets.tighten(decision, &carried, &sent);
-        let outside = find_outside_command(authorization_request.effects);
-        let decision = if outside.is_some() { tighten_outside(decision) } else { decision };
-        let undo = self.commands.settings.undo;
-        let decision = undo_outlook::tighten(decision, undo, &self.workspace).await;
-        let (decision, hidden_secrets) =
-            self.secrets.hide_files(decision, &*self.policy, &granted).await;
+        let judged = self.judge(session, &request).await?;
         // What the user is shown has no value of a file that is changed, either.
         record.add_learned_secrets();
         let secrets = Arc::clone(&record.secrets);
         let user_wait = Arc::clone(&record.user_wait);
-        let noted = record.record_decision(&decision);
-        if authorization_request.command_edit.is_edited() {
+        let noted = record.record_decision(&judged.decision);
+        if request.command_edit.is_edited() {
             noted.answered = Some(format!("{USER_APPROVER}: edit the command"));
         }
-        if decision.verdict == Verdict::Deny {
-            let message = rule_denial_message(&authorization_request, &decision);
-            return Err(denial_error(
-                &decision,
-                ErrorReason::Denied,
-                message,
-                authorization_request.file(&decision),
-            ));
+        if judged.decision.verdict == Verdict::Deny {
+            return Err(rule_denial_error(&request, &judged.decision));
         }
-        let looks = matches!(
-            authorization_request.spec.kind,
-            ToolKind::Read | ToolKind::Search | ToolKind::Think | ToolKind::Fetch
-        );
-        let may_change = outside.is_none() && !looks;
-        if may_change {
-            // What changes files can change what the failed command would do outside.
+        if judged.may_change_failed_command() {
             session.commands.note_change();
         }
         let changes_before = session.commands.change_count();
-        let evidence = match outside {
-            Some(execution) => Some(self.find_outside_evidence(
-                session,
-                &authorization_request,
-                execution,
-                &decision,
-            )?),
-            None => None,
-        };
-        let whole_tool = tool_scope(&authorization_request.spec.name);
-        if let Some(rejection) = rejected.iter().find(|rejection| rejection.grant == whole_tool) {
-            noted.answered =
-                Some(format!("{}: reject the tool, earlier in this session", rejection.by));
-            let message = format!(
-                "{}: {REJECTED_EARLIER}every call of `{}`{REJECTED_IN_SESSION}",
-                format_title(
-                    &authorization_request,
-                    find_decisive_path(&authorization_request, &decision).map(|(path, _)| path)
-                ),
-                authorization_request.spec.name
-            );
-            let file = authorization_request.file(&decision);
-            return Err(denial_error(&decision, ErrorReason::Rejected, message, file));
-        }
-        let check = || catch_panics(|| authorization_request.plan.check(cx));
-        if decision.verdict == Verdict::Allow {
-            check()?;
+        let evidence = self.find_outside_evidence(&judged)?;
+        judged.check_tool_is_not_rejected(noted)?;
+        if judged.decision.verdict == Verdict::Allow {
+            check_plan(&request, cx)?;
+            let JudgedCall { decision, hidden_secrets, .. } = judged;
             let authorization = CallAuthorization::from_decision(decision, false);
             let authorization = CallAuthorization { hidden_secrets, ..authorization };
             return Ok(Authorized(Box::new(authorization)));
         }
-        let title = format_title(
-            &authorization_request,
-            find_decisive_path(&authorization_request, &decision).map(|(path, _)| path),
-        );
-        // That a call can only fail reveals what exists at its path. Only a caller that may read
-        // the path learns it before the user is asked.
-        let may_look = self.can_read_paths(session, &authorization_request);
-        if may_look {
-            check()?;
-        }
-        if outside.is_none() {
-            self.refuse_unwritable(session, &authorization_request, &title, &decision)?;
-        }
-        cx.prefetch_buffers(authorization_request.effects).await;
-        if may_look {
-            catch_panics(|| authorization_request.plan.rehearse(cx))?;
-        }
-        let offered = &decision.grants;
-        let is_rejected =
-            |grant: &GrantScope| rejected.iter().any(|rejection| rejection.grant == *grant);
-        let refused: Vec<GrantScope> =
-            offered.iter().filter(|grant| is_rejected(grant)).cloned().collect();
-        if let Some(rejection) =
-            rejected.iter().find(|rejection| refused.contains(&rejection.grant))
-        {
-            noted.answered = Some(format!("{}: reject, earlier in this session", rejection.by));
-            let message = format!(
-                "{title}: {REJECTED_EARLIER}{}{REJECTED_IN_SESSION}",
-                format_grants(&refused)
-            );
-            let file = authorization_request.file(&decision);
-            return Err(denial_error(&decision, ErrorReason::Rejected, message, file));
-        }
-        let deny = |how_to_allow: &str| {
-            let message = format!(
-                "{title}: denied, because {} and no user can approve it here; to allow it, {}",
-                decision.reason,
-                add_rule_advice(how_to_allow, &decision)
-            );
-            denial_error(
-                &decision,
-                ErrorReason::NoApprover,
-                message,
-                authorization_request.file(&decision),
-            )
-        };
-        let Some(approver) = &session.approver else { return Err(deny(&self.how_to_allow)) };
-        if outside.is_some() && !approver.can_leave_sandbox() {
-            return Err(deny(OUTSIDE_ADVICE));
-        }
-        let is_grantable = session.is_persistent()
-            && offered.len() <= GRANTS_PER_ANSWER_MAX
-            && session.grants.has_room(offered.len());
-        let rule_owners = match is_grantable && is_policy_question {
-            true => self.find_rule_owners(session, &authorization_request, offered, mode).await?,
-            false => Vec::new(),
-        };
-        let mut shown = mask_decision(&secrets, &decision);
-        if evidence == Some(FailureEvidence::Output) {
-            shown.reason.push_str(UNCONFIRMED_FAILURE);
-        }
-        let mut question = ApprovalQuestion {
-            subject: ApprovalSubject::Call,
-            call: cx.call().clone(),
-            tool: authorization_request.spec.name.clone(),
-            title: secrets.mask_text(authorization_request.title).into_owned(),
-            reason: shown.reason,
-            risk: decision.risk,
-            effects: authorization_request.effects.clone(),
-            judged: shown.effects,
-            grants: if is_grantable { offered.clone() } else { Vec::new() },
-            rule_owners,
-            can_edit_command: authorization_request.command_edit.is_offered() && outside.is_none(),
-            can_try_command: authorization_request.is_single_command
-                && outside.is_none()
-                && approver.can_review_trials()
-                && trial::is_possible(
-                    authorization_request.effects,
-                    &decision,
-                    session.workspace(),
-                ),
-            can_reject_tool: session.is_persistent()
-                && session.grants.has_room(1)
-                && outside.is_none(),
-            preview: catch_panics(|| Ok(authorization_request.plan.preview(cx)))?,
-            rewritten: authorization_request.hooks.rewritten_input().cloned(),
-            withdrawal: WithdrawalNote::default(),
-            workspace: session.workspace().cwd().to_owned(),
-        };
-        question.mask_secrets(&secrets);
+        let is_checked = self.check_before_question(&judged, cx).await?;
+        judged.check_grants_are_not_rejected(noted)?;
+        let approver = judged.find_approver(&self.how_to_allow)?;
+        let question = self.build_question(&judged, approver, evidence, cx, &secrets).await?;
         if let Some(how_to_allow) = approver.unreachable_hint(&question) {
-            return Err(deny(if outside.is_some() { OUTSIDE_ADVICE } else { &how_to_allow }));
+            let is_outside = judged.outside.is_some();
+            let how_to_allow = if is_outside { OUTSIDE_ADVICE } else { &how_to_allow };
+            return Err(judged.refuse_without_approver(how_to_allow));
         }
         let waiting = user_wait.start();
         let reply = tokio::select! {
@@ -361,110 +345,194 @@ impl ToolHost {
             reply = approver.ask_for_reply(&question) => reply,
         };
         drop(waiting);
-        let mut rejection = None;
-        let answer = match reply {
-            ApprovalReply::Answer(answer) => answer,
-            ApprovalReply::AllowAlways { .. } => ApprovalAnswer::AllowSession,
-            ApprovalReply::RejectWithMessage(ref message) => {
-                rejection = Some(shorten_end(message.trim(), REJECTION_CHARS_MAX));
-                ApprovalAnswer::RejectOnce
-            }
+        let reply = match reply {
             ApprovalReply::EditCommand(command) if question.can_edit_command => {
                 noted.answered = Some(format!("{}: edit the command", approver.name()));
                 return Ok(CommandEdited(command));
             }
-            ApprovalReply::TryCommand if question.can_try_command => ApprovalAnswer::AllowOnce,
-            ApprovalReply::EditCommand(_) | ApprovalReply::TryCommand => ApprovalAnswer::RejectOnce,
+            reply => reply,
         };
-        let is_trial = matches!(reply, ApprovalReply::TryCommand);
-        let counts = record_answer(session, &question, answer, &**approver, noted);
-        if let ApprovalReply::AllowAlways { file } = &reply {
-            noted.answered = Some(format!("{}: allow always, by {file}", approver.name()));
+        if !record_reply(session, &question, &reply, approver, noted).is_allow() {
+            return Err(judged.refuse_as_rejected(&reply));
         }
-        if is_trial && counts.is_allow() {
-            noted.answered = Some(format!("{}: try it", approver.name()));
+        self.check_mode_is_not_stricter(&judged).await?;
+        if !is_checked {
+            check_plan(&request, cx)?;
         }
-        if counts.is_allow() {
-            // The mode may have become stricter while the user was asked.
-            let mode_now = session.mode();
-            if mode_now != mode {
-                let second_decision =
-                    self.decide(session, &authorization_request, &granted, mode_now).await?;
-                if second_decision.verdict == Verdict::Deny {
-                    let message = rule_denial_message(&authorization_request, &second_decision);
-                    let file = authorization_request.file(&second_decision);
-                    return Err(denial_error(&second_decision, ErrorReason::Denied, message, file));
-                }
-            }
-            if !may_look {
-                check()?;
-            }
-            if may_change {
-                session.commands.note_change();
-            }
-            let changed = || session.commands.change_count() != changes_before;
-            if outside.is_some() && (changed() || session.commands.has_running()) {
-                let message = format!("{title}: {CHANGED_WHILE_ASKED}");
-                return Err(denial_error(&decision, ErrorReason::Denied, message, None));
-            }
-            let authorization = CallAuthorization::from_decision(decision, approver.is_person());
-            let authorization = if is_trial { authorization.into_trial() } else { authorization };
-            return Ok(Authorized(Box::new(authorization)));
+        if judged.may_change_failed_command() {
+            session.commands.note_change();
         }
-        let message = match rejection.filter(|message| !message.is_empty()) {
-            Some(said) => format!("{title}: {REJECTED_WITH_MESSAGE}{said}"),
-            None => format!("{title}: {REJECTED_BY_USER}"),
-        };
-        Err(denial_error(
-            &decision,
-            ErrorReason::Rejected,
-            message,
-            authorization_request.file(&decision),
-        ))
+        let is_changed = || session.commands.change_count() != changes_before;
+        if judged.outside.is_some() && (is_changed() || session.commands.has_running()) {
+            let message = format!("{}: {CHANGED_WHILE_ASKED}", judged.title());
+            return Err(denial_error(&judged.decision, ErrorReason::Denied, message, None));
+        }
+        let is_person = approver.is_person();
+        let authorization = CallAuthorization::from_decision(judged.decision, is_person);
+        Ok(Authorized(Box::new(match reply {
+            ApprovalReply::TryCommand => authorization.into_trial(),
+            _ => authorization,
+        })))
     }
 
-    /// How it is known that the sandbox made a command fail that is to run outside it. Fails if the
-    /// command may not be asked about: only the last command of the session can run outside, if it
-    /// failed because of the sandbox.
+    /// Decides about a call: by policy, then by whatever can only make the decision stricter.
+    async fn judge<'a>(
+        &self,
+        session: &'a ToolHostSession,
+        request: &'a AuthorizationRequest<'a>,
+    ) -> Result<JudgedCall<'a>, ToolError> {
+        let rejected = session.rejections();
+        let granted = session.grants.list_grants(GrantDecision::Allowed);
+        let mode = session.mode();
+        let decision = self.decide(session, request, &granted, mode).await?;
+        let sent = self.secrets.find_sent_secrets(&decision).await;
+        let carried = self.secrets.find_carried(request.carried, &decision);
+        // Only what policy itself asks about can be answered by a rule.
+        let is_policy_question = decision.verdict == Verdict::Ask
+            && !request.hooks.asks()
+            && carried.is_empty()
+            && sent.is_empty();
+        let decision = request.hooks.apply_to(decision);
+        let decision = self.secrets.tighten(decision, &carried, &sent);
+        let outside = find_outside_command(request.effects);
+        let decision = if outside.is_some() { tighten_outside(decision) } else { decision };
+        let undo = self.commands.settings.undo;
+        let decision = undo_outlook::tighten(decision, undo, &self.workspace).await;
+        let (decision, hidden_secrets) =
+            self.secrets.hide_files(decision, &*self.policy, &granted).await;
+        Ok(JudgedCall {
+            session,
+            request,
+            decision,
+            hidden_secrets,
+            is_policy_question,
+            outside,
+            mode,
+            granted,
+            rejected,
+        })
+    }
+
+    /// Finds what makes the call fail whatever the user answers. Returns whether the plan was checked:
+    /// that a call can only fail reveals what exists at its path, so that a caller that may not read
+    /// the path learns it only after the user allowed the call.
+    async fn check_before_question(
+        &self,
+        judged: &JudgedCall<'_>,
+        cx: &CallContext,
+    ) -> Result<bool, ToolError> {
+        let JudgedCall { session, request, .. } = *judged;
+        let can_read = self.can_read_paths(session, request);
+        if can_read {
+            check_plan(request, cx)?;
+        }
+        if judged.outside.is_none() {
+            self.refuse_unwritable(session, request, &judged.title(), &judged.decision)?;
+        }
+        cx.prefetch_buffers(request.effects).await;
+        if can_read {
+            catch_panics(|| request.plan.rehearse(cx))?;
+        }
+        Ok(can_read)
+    }
+
+    /// The question about a call, without any secret value.
+    async fn build_question(
+        &self,
+        judged: &JudgedCall<'_>,
+        approver: &dyn Approver,
+        evidence: Option<FailureEvidence>,
+        cx: &CallContext,
+        secrets: &SecretMask,
+    ) -> Result<ApprovalQuestion, ToolError> {
+        let JudgedCall { session, request, ref decision, mode, .. } = *judged;
+        let offered = &decision.grants;
+        let is_grantable = session.is_persistent()
+            && offered.len() <= GRANTS_PER_ANSWER_MAX
+            && session.grants.has_room(offered.len());
+        let rule_owners = match is_grantable && judged.is_policy_question {
+            true => self.find_rule_owners(session, request, offered, mode).await?,
+            false => Vec::new(),
+        };
+        let mut shown = mask_decision(secrets, decision);
+        if evidence == Some(FailureEvidence::Output) {
+            shown.reason.push_str(UNCONFIRMED_FAILURE);
+        }
+        let is_inside = judged.outside.is_none();
+        let mut question = ApprovalQuestion {
+            subject: ApprovalSubject::Call,
+            call: cx.call().clone(),
+            tool: request.spec.name.clone(),
+            title: secrets.mask_text(request.title).into_owned(),
+            reason: shown.reason,
+            risk: decision.risk,
+            effects: request.effects.clone(),
+            judged: shown.effects,
+            grants: if is_grantable { offered.clone() } else { Vec::new() },
+            rule_owners,
+            can_edit_command: request.command_edit.is_offered() && is_inside,
+            can_try_command: request.is_single_command
+                && is_inside
+                && approver.can_review_trials()
+                && trial::is_possible(request.effects, decision, session.workspace()),
+            can_reject_tool: session.is_persistent() && session.grants.has_room(1) && is_inside,
+            preview: catch_panics(|| Ok(request.plan.preview(cx)))?,
+            rewritten: request.hooks.rewritten_input().cloned(),
+            withdrawal: WithdrawalNote::default(),
+            workspace: session.workspace().cwd().to_owned(),
+        };
+        question.mask_secrets(secrets);
+        Ok(question)
+    }
+
+    /// Fails if the mode became stricter while the user was asked, so that the call is denied now.
+    async fn check_mode_is_not_stricter(&self, judged: &JudgedCall<'_>) -> Result<(), ToolError> {
+        let JudgedCall { session, request, mode, .. } = *judged;
+        let mode_now = session.mode();
+        if mode_now == mode {
+            return Ok(());
+        }
+        let decision = self.decide(session, request, &judged.granted, mode_now).await?;
+        match decision.verdict {
+            Verdict::Deny => Err(rule_denial_error(request, &decision)),
+            Verdict::Allow | Verdict::Ask => Ok(()),
+        }
+    }
+
+    /// How it is known that the sandbox made a command fail that is to run outside it; `None` if the
+    /// call runs inside. Fails if the command may not be asked about: only the last command of the
+    /// session can run outside, if it failed because of the sandbox.
     fn find_outside_evidence(
         &self,
-        session: &ToolHostSession,
-        authorization_request: &AuthorizationRequest<'_>,
-        execution: &CommandExecution,
-        decision: &PolicyDecision,
-    ) -> Result<FailureEvidence, ToolError> {
+        judged: &JudgedCall<'_>,
+    ) -> Result<Option<FailureEvidence>, ToolError> {
+        let Some(execution) = judged.outside else { return Ok(None) };
+        let commands = &judged.session.commands;
         let why = if self.commands.settings.outside == OutsideUse::Never {
             "`sandbox.outside` is \"never\" in the settings; do without, or ask the user to run it"
-        } else if session.commands.has_running() {
+        } else if commands.has_running() {
             "a job or another command of this session runs, which could change what the user is asked about; end it or wait for it, run the command inside again, then request it"
-        } else if let Some(evidence) = session.commands.take_sandbox_failure(execution) {
-            return Ok(evidence);
+        } else if let Some(evidence) = commands.take_sandbox_failure(execution) {
+            return Ok(Some(evidence));
         } else {
             "a command can run outside the sandbox only if it was the last command of this session and failed because of the sandbox; run it inside first, with the same text"
         };
-        let message = format!("{}: denied, because {why}", authorization_request.title);
-        Err(denial_error(decision, ErrorReason::Denied, message, None))
+        let message = format!("{}: denied, because {why}", judged.request.title);
+        Err(denial_error(&judged.decision, ErrorReason::Denied, message, None))
     }
 
     /// Applies the rules alone; fails if they deny the call.
     pub(crate) async fn refuse_denied(
         &self,
         session: &ToolHostSession,
-        authorization_request: &AuthorizationRequest<'_>,
+        request: &AuthorizationRequest<'_>,
         record: &mut CallRecord<'_>,
     ) -> Result<PolicyDecision, ToolError> {
         let granted = session.grants.list_grants(GrantDecision::Allowed);
-        let decision =
-            self.decide(session, authorization_request, &granted, session.mode()).await?;
+        let decision = self.decide(session, request, &granted, session.mode()).await?;
         if decision.verdict == Verdict::Deny {
             record.record_decision(&decision);
-            let message = rule_denial_message(authorization_request, &decision);
-            return Err(denial_error(
-                &decision,
-                ErrorReason::Denied,
-                message,
-                authorization_request.file(&decision),
-            ));
+            return Err(rule_denial_error(request, &decision));
         }
         Ok(decision)
     }
@@ -475,7 +543,7 @@ impl ToolHost {
     fn refuse_unwritable(
         &self,
         session: &ToolHostSession,
-        authorization_request: &AuthorizationRequest<'_>,
+        request: &AuthorizationRequest<'_>,
         title: &str,
         decision: &PolicyDecision,
     ) -> Result<(), ToolError> {
@@ -491,8 +559,8 @@ impl ToolHost {
             .filter(|path| !access.repositories.contains(*path))
             .find(|path| !self.commands.may_write(path, &roots));
         let Some(path) = closed else { return Ok(()) };
-        let execution = authorization_request.effects.iter().find_map(Effect::execution);
-        let is_offered_outside = authorization_request.is_single_command
+        let execution = request.effects.iter().find_map(Effect::execution);
+        let is_offered_outside = request.is_single_command
             && session.is_persistent()
             && self.commands.settings.outside != OutsideUse::Never
             && session.approver.as_ref().is_some_and(|approver| approver.can_leave_sandbox());
@@ -514,11 +582,11 @@ impl ToolHost {
     async fn decide(
         &self,
         session: &ToolHostSession,
-        authorization_request: &AuthorizationRequest<'_>,
+        request: &AuthorizationRequest<'_>,
         grants: &[GrantScope],
         mode: Option<PermissionMode>,
     ) -> Result<PolicyDecision, ToolError> {
-        self.consult_policy(session, authorization_request, grants, mode, |policy, request| {
+        self.consult_policy(session, request, grants, mode, |policy, request| {
             policy.decide(request)
         })
         .await
@@ -528,12 +596,12 @@ impl ToolHost {
     async fn find_rule_owners(
         &self,
         session: &ToolHostSession,
-        authorization_request: &AuthorizationRequest<'_>,
+        request: &AuthorizationRequest<'_>,
         offered: &[GrantScope],
         mode: Option<PermissionMode>,
     ) -> Result<Vec<RuleOwner>, ToolError> {
         let rules = offered.to_vec();
-        self.consult_policy(session, authorization_request, &[], mode, move |policy, request| {
+        self.consult_policy(session, request, &[], mode, move |policy, request| {
             let helps = |owner: &RuleOwner| policy.would_allow(request, &rules, *owner);
             [RuleOwner::User, RuleOwner::Project].into_iter().filter(helps).collect()
         })
@@ -547,19 +615,17 @@ impl ToolHost {
     async fn consult_policy<T: Send + 'static>(
         &self,
         session: &ToolHostSession,
-        authorization_request: &AuthorizationRequest<'_>,
+        request: &AuthorizationRequest<'_>,
         grants: &[GrantScope],
         mode: Option<PermissionMode>,
         question: impl FnOnce(&dyn Policy, PolicyRequest<'_>) -> T + Send + 'static,
     ) -> Result<T, ToolError> {
-        let (spec, effects, workspace) =
-            (authorization_request.spec, authorization_request.effects, session.workspace());
+        let (spec, effects, workspace) = (request.spec, request.effects, session.workspace());
         let searches = |effect: &Effect| {
             matches!(effect, Effect::Exec(_) | Effect::Write(_) | Effect::Delete(_))
         };
         if !effects.iter().any(searches) {
-            let (arguments, commands) =
-                (authorization_request.plan.arguments(), Some(&*self.commands));
+            let (arguments, commands) = (request.plan.arguments(), Some(&*self.commands));
             let request =
                 PolicyRequest { spec, effects, arguments, workspace, grants, mode, commands };
             return catch_panics(|| Ok(question(&*self.policy, request)));
@@ -567,7 +633,7 @@ impl ToolHost {
         let (spec, effects, workspace) = (spec.clone(), effects.clone(), workspace.clone());
         let (policy, grants) = (Arc::clone(&self.policy), grants.to_vec());
         let commands = Arc::clone(&self.commands);
-        let arguments = authorization_request.plan.arguments().cloned();
+        let arguments = request.plan.arguments().cloned();
         let judged = tokio::task::spawn_blocking(move || {
             let request = PolicyRequest {
                 spec: &spec,
@@ -587,10 +653,10 @@ impl ToolHost {
     fn can_read_paths(
         &self,
         session: &ToolHostSession,
-        authorization_request: &AuthorizationRequest<'_>,
+        request: &AuthorizationRequest<'_>,
     ) -> bool {
-        let tool = authorization_request.spec.name.as_str();
-        authorization_request.effects.iter().filter_map(Effect::path).all(|path| {
+        let tool = request.spec.name.as_str();
+        request.effects.iter().filter_map(Effect::path).all(|path| {
             let written = session.workspace().cwd().join(path.written());
             path.zone() != PathZone::Outside
                 && self.policy.may_read(tool, &written, path.canonical())
@@ -612,24 +678,56 @@ fn tighten_outside(decision: PolicyDecision) -> PolicyDecision {
 
 /// The first path whose decision equals that of the whole call.
 fn find_decisive_path<'a, 'd>(
-    authorization_request: &'a AuthorizationRequest<'_>,
+    request: &'a AuthorizationRequest<'_>,
     decision: &'d PolicyDecision,
 ) -> Option<(&'a TargetPath, &'d EffectDecision)> {
-    let judged = authorization_request.effects.iter().zip(&decision.effects);
+    let judged = request.effects.iter().zip(&decision.effects);
     judged
         .filter(|(_, judged)| judged.decision == decision.verdict)
         .find_map(|(effect, judged)| effect.path().map(|path| (path, judged)))
 }
 
 /// The call in the caller's own words: the target of a link is not shown.
-fn format_title(
-    authorization_request: &AuthorizationRequest<'_>,
-    path: Option<&TargetPath>,
-) -> String {
+fn format_title(request: &AuthorizationRequest<'_>, path: Option<&TargetPath>) -> String {
     match path {
-        Some(path) => failed_plan::call_title(authorization_request.spec, path.written()),
-        None => authorization_request.title.to_owned(),
+        Some(path) => failed_plan::call_title(request.spec, path.written()),
+        None => request.title.to_owned(),
     }
+}
+
+/// Checks whether the plan of a call can only fail.
+fn check_plan(request: &AuthorizationRequest<'_>, cx: &CallContext) -> Result<(), ToolError> {
+    catch_panics(|| request.plan.check(cx))
+}
+
+/// Records the user's reply to the question about a call. Returns the answer that applies.
+fn record_reply(
+    session: &ToolHostSession,
+    question: &ApprovalQuestion,
+    reply: &ApprovalReply,
+    approver: &dyn Approver,
+    noted: &mut AuditDecision,
+) -> ApprovalAnswer {
+    let answer = match reply {
+        ApprovalReply::Answer(answer) => *answer,
+        ApprovalReply::AllowAlways { .. } => ApprovalAnswer::AllowSession,
+        ApprovalReply::TryCommand if question.can_try_command => ApprovalAnswer::AllowOnce,
+        // What was not offered counts as a rejection.
+        ApprovalReply::RejectWithMessage(_)
+        | ApprovalReply::EditCommand(_)
+        | ApprovalReply::TryCommand => ApprovalAnswer::RejectOnce,
+    };
+    let applied = record_answer(session, question, answer, approver, noted);
+    match reply {
+        ApprovalReply::AllowAlways { file } => {
+            noted.answered = Some(format!("{}: allow always, by {file}", approver.name()));
+        }
+        ApprovalReply::TryCommand if applied.is_allow() => {
+            noted.answered = Some(format!("{}: try it", approver.name()));
+        }
+        _ => {}
+    }
+    applied
 }
 
 /// Records an answer and stores its grants for the session. Returns the answer that applies: one
@@ -647,24 +745,27 @@ pub(crate) fn record_answer(
     let is_recorded = question.has_option(answer)
         && !scopes.is_empty()
         && session.grants.record(decision, &scopes, by);
-    let counts = if is_recorded { answer } else { answer.to_once() };
-    noted.answered = Some(format!("{by}: {}", counts.audit_label()));
+    let applied = if is_recorded { answer } else { answer.to_once() };
+    noted.answered = Some(format!("{by}: {}", applied.audit_label()));
     if is_recorded {
         noted.grants =
             scopes.iter().map(|grant| redaction::redact_and_shorten(&grant.rule)).collect();
     }
-    counts
+    applied
+}
+
+/// The error of a call that a rule denies.
+fn rule_denial_error(request: &AuthorizationRequest<'_>, decision: &PolicyDecision) -> ToolError {
+    let message = rule_denial_message(request, decision);
+    denial_error(decision, ErrorReason::Denied, message, request.file(decision))
 }
 
 /// Which rule denied the call, why, and what would have to change. Names only the path that the
 /// caller wrote, whether or not it exists.
-fn rule_denial_message(
-    authorization_request: &AuthorizationRequest<'_>,
-    decision: &PolicyDecision,
-) -> String {
+fn rule_denial_message(request: &AuthorizationRequest<'_>, decision: &PolicyDecision) -> String {
     let PolicyDecision { rule, source, .. } = decision;
-    let path = find_decisive_path(authorization_request, decision);
-    let title = format_title(authorization_request, path.map(|(path, _)| path));
+    let path = find_decisive_path(request, decision);
+    let title = format_title(request, path.map(|(path, _)| path));
     // The rule's own reason repeats the path.
     let reason = match path {
         Some((_, judged)) => &judged.reason,
@@ -683,12 +784,12 @@ fn rule_denial_message(
 
 /// The error of a call that a hook denies, in the caller's own words.
 pub(crate) fn hook_denial_error(
-    authorization_request: &AuthorizationRequest<'_>,
+    request: &AuthorizationRequest<'_>,
     decision: &PolicyDecision,
     why: &str,
 ) -> ToolError {
-    let path = authorization_request.effects.iter().find_map(Effect::path);
-    let message = format!("{}: denied by {why}", format_title(authorization_request, path));
+    let path = request.effects.iter().find_map(Effect::path);
+    let message = format!("{}: denied by {why}", format_title(request, path));
     denial_error(decision, ErrorReason::Denied, message, path.map(TargetPath::written))
 }
 

@@ -165,8 +165,8 @@ impl ConnectingCall<'_> {
         }
         let limit = self.host.limits.connection_question_timeout;
         let waiting = self.user_wait.start();
-        let mut asked = approver.ask_for_reply(&question);
-        let reply = timeout(limit, &mut asked).await;
+        let mut pending_reply = approver.ask_for_reply(&question);
+        let reply = timeout(limit, &mut pending_reply).await;
         drop(waiting);
         let Ok(reply) = reply else {
             question.withdrawal.set(QuestionWithdrawal::TimedOut(limit));
@@ -193,11 +193,11 @@ impl ConnectingCall<'_> {
             }
         };
         let mut noted = AuditDecision::default();
-        let counts = record_answer(self.session, &question, answer, approver, &mut noted);
+        let applied = record_answer(self.session, &question, answer, approver, &mut noted);
         if let ApprovalReply::AllowAlways { file } = &reply {
             noted.answered = Some(format!("{}: allow always, by {file}", approver.name()));
         }
-        let decision = match counts.is_allow() && !self.is_plan_mode() {
+        let decision = match applied.is_allow() && !self.is_plan_mode() {
             true => Ok(()),
             false => Err(ConnectDeniedError::Rejected { message }),
         };

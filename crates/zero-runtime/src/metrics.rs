@@ -265,13 +265,13 @@ impl ToolStats {
     /// The duration that a share of the calls did not exceed: off by at most an eighth, and exact
     /// if all took equally long.
     pub fn quantile(&self, share: f64) -> Duration {
-        let wanted = ((self.calls as f64 * share).ceil() as u64).max(1);
+        let rank = ((self.calls as f64 * share).ceil() as u64).max(1);
         let mut before = 0;
         for (bucket, count) in self.buckets.0.iter().enumerate() {
-            if before + count >= wanted {
+            if before + count >= rank {
                 // The calls of one bucket are assumed to be spread evenly over it.
                 let (begin, width) = bucket_bounds(bucket);
-                let place = ((wanted - before) as f64 - 0.5) / *count as f64;
+                let place = ((rank - before) as f64 - 0.5) / *count as f64;
                 let micros = begin + (width as f64 * place) as u64;
                 let seen = micros.clamp(self.duration_us_min, self.duration_us_max);
                 return Duration::from_micros(seen);

@@ -26,7 +26,7 @@ const SYNONYMS: &[&[&str]] = &[
 
 /// The synonym of `wanted` among `known`.
 pub fn find_synonym<'a>(misspelled_name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let is = |wanted: &str, name: &str| fold_identifier(wanted) == fold_identifier(name);
+    let is = |query: &str, name: &str| fold_identifier(query) == fold_identifier(name);
     let rows = SYNONYMS.iter().filter(|row| row.iter().any(|name| is(misspelled_name, name)));
     let mut same = rows.flat_map(|row| row.iter());
     same.find_map(|name| known.iter().find(|known| is(name, known)).copied())

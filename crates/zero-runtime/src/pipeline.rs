@@ -8,6 +8,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -19,8 +20,11 @@ use zero_core::{
 };
 use zero_exec::{CallCommands, CommandLauncher};
 
+use crate::admission::CallPermit;
 use crate::audit;
-use crate::authorization::{AuthorizationOutcome, AuthorizationRequest, CommandEdit};
+use crate::authorization::{
+    AuthorizationOutcome, AuthorizationRequest, CallAuthorization, CommandEdit,
+};
 use crate::call_context::{CallContext, CallContextParts};
 use crate::call_record::CallRecord;
 use crate::circuit_breaker::{CircuitBreakers, ToolHealth};
@@ -76,7 +80,7 @@ impl ToolHost {
         cancel: &CancellationToken,
     ) -> CallReport {
         let mut record = CallRecord::new(self, session, dialect, &call);
-        let (asked, span) = (call.tool.clone(), record.span.clone());
+        let (called_name, span) = (call.tool.clone(), record.span.clone());
         let outcome = async {
             self.audit
                 .ensure_writable(record.row.time)
@@ -87,14 +91,14 @@ impl ToolHost {
                 // Hooks may have added to the result.
                 record.secrets.mask_result(&mut result);
             }
-            let rendered = dialect.render(&asked, &result);
+            let rendered = dialect.render(&called_name, &result);
             Ok(CallOutcome { result, rendered })
         }
         .instrument(span)
         .await
         .map_err(|mut error: ToolError| {
             record.secrets.mask_error(&mut error);
-            error.with_tool(&asked)
+            error.with_tool(&called_name)
         });
         record.finish(outcome.as_ref().err());
         CallReport { tool: record.tool.take(), title: record.row.title.take(), outcome }
@@ -115,9 +119,9 @@ impl ToolHost {
         let mut fallbacks = 0;
         loop {
             let spec = tool.tool.spec();
-            let spare = spec.fallback.as_ref().and_then(|name| self.registry.get(name.as_str()));
-            let spare = spare.filter(|_| fallbacks < FALLBACKS_MAX);
-            let original_input = spare.as_ref().map(|_| input.clone());
+            let fallback = spec.fallback.as_ref().and_then(|name| self.registry.get(name.as_str()));
+            let fallback = fallback.filter(|_| fallbacks < FALLBACKS_MAX);
+            let original_input = fallback.as_ref().map(|_| input.clone());
             // A fallback has its own deadline, not that of the name that was called.
             let timeout_class = match fallbacks {
                 0 => dialect.timeout_class(&call.tool, &tool),
@@ -125,14 +129,16 @@ impl ToolHost {
             };
             let attempt = HookAttempt { session, tool: &tool, call: &call, cancel, timeout_class };
             let outcome = self.attempt_tool(attempt, input, record).await;
-            match (outcome, spare, original_input) {
-                (Err(error), Some(spare), Some(kept)) if needs_fallback(&error) => {
+            match (outcome, fallback, original_input) {
+                (Err(error), Some(fallback), Some(original)) if needs_fallback(&error) => {
                     fallbacks += 1;
-                    record.record_fallback(&spec.name, &spare.tool.spec().name, &error);
+                    record.record_fallback(&spec.name, &fallback.tool.spec().name, &error);
                     // The fallback gets the same input, validated by its own schema, and is
                     // authorized separately.
-                    input = spare.input.check(kept).map_err(|v| ToolError::from_violations(&v))?;
-                    tool = spare;
+                    let checked = fallback.input.check(original);
+                    input =
+                        checked.map_err(|violations| ToolError::from_violations(&violations))?;
+                    tool = fallback;
                 }
                 (Err(error), ..) => return Err(error),
                 (Ok(result), ..) => return Ok(result),
@@ -201,9 +207,9 @@ impl ToolHost {
             };
             let original_input = (edit != CommandEdit::Unavailable).then(|| input.clone());
             let step = self.attempt_input(attempt, input, edit, record).await;
-            let (command, mut again) = match (step, original_input) {
-                (Ok(RoundOutcome::CommandEdited { command, input }), Some(kept)) => {
-                    (command, input.unwrap_or(kept))
+            let (command, mut next_input) = match (step, original_input) {
+                (Ok(RoundOutcome::CommandEdited { command, input }), Some(original)) => {
+                    (command, input.unwrap_or(original))
                 }
                 // Nothing else is edited.
                 (Ok(RoundOutcome::CommandEdited { .. }), None) => {
@@ -213,13 +219,15 @@ impl ToolHost {
                 (Err(error), _) => return note_edit(Err(error), edited),
             };
             edited = Some(record.secrets.mask_text(&command).into_owned());
-            if let Value::Object(fields) = &mut again {
+            if let Value::Object(fields) = &mut next_input {
                 fields.insert(COMMAND_FIELD.to_owned(), Value::String(command));
             }
-            let checked = attempt.tool.input.check(again);
+            let checked = attempt.tool.input.check(next_input);
             input = match checked {
                 Ok(input) => input,
-                Err(wrong) => return note_edit(Err(ToolError::from_violations(&wrong)), edited),
+                Err(violations) => {
+                    return note_edit(Err(ToolError::from_violations(&violations)), edited);
+                }
             };
         }
         // The last round offers no edit.
@@ -245,10 +253,9 @@ impl ToolHost {
                 .authorize_and_run(attempt, &planned, &HookVerdict::default(), &mut probe, record)
                 .await;
         };
-        let unsaid = HookVerdict::default();
-        let authorization_request = planned.authorization_request(spec, &unsaid);
-        let verdict =
-            self.run_pre_hooks(hooks, attempt, &authorization_request, input, record).await?;
+        let no_verdict = HookVerdict::default();
+        let request = planned.authorization_request(spec, &no_verdict);
+        let verdict = self.run_pre_hooks(hooks, attempt, &request, input, record).await?;
         // An input that a hook wrote is planned and authorized like any other.
         let planned = match verdict.is_rewritten() {
             true => self.plan(attempt, verdict.input.clone(), edit, &mut probe, record),
@@ -322,152 +329,42 @@ impl ToolHost {
     ) -> Result<RoundOutcome, ToolError> {
         let HookAttempt { session, tool, call, cancel, timeout_class } = attempt;
         let spec = tool.tool.spec();
-        let PipelineCall { plan, effects, .. } = planned;
-        let commands = CallCommands {
-            launcher: CommandLauncher::new(
-                &self.commands,
-                &session.commands,
-                self.policy.clone(),
-                call.id.clone(),
-                self.limits.command_limits_for(&spec.name),
-            ),
-            workspace: session.workspace().clone(),
-            limits: Arc::clone(&self.limits),
-            authorized: executions(effects),
-            spill: session.spill().clone(),
-            tool: spec.name.clone(),
-            secrets: Arc::clone(&record.secrets),
-            usage: record.usage.clone(),
-        };
         let stop = cancel.child_token();
-        let (user_wait, retries) = (Arc::clone(&record.user_wait), Arc::clone(&record.retries));
-        let metadata = Arc::clone(&record.metadata);
-        let context = |permit, commands| {
-            CallContext::new(CallContextParts {
-                call: call.id.clone(),
-                tool: spec.name.clone(),
-                workspace: session.workspace().clone(),
-                journal: self.journal.clone(),
-                policy: Arc::clone(&self.policy),
-                limits: Arc::clone(&self.limits),
-                cancel: stop.clone(),
-                caller: cancel.clone(),
-                seen: session.seen_files().cloned(),
-                observer: session.observer.clone(),
-                elicitor: session.elicitor.clone(),
-                session: session.id().cloned(),
-                permit: Mutex::new(permit),
-                commands,
-                companions: Arc::clone(&self.companions),
-                buffers: session.buffers.clone(),
-                guard: self.guard.clone(),
-                readers: session.readers.clone(),
-                foreseen: OnceLock::new(),
-                user_wait: Arc::clone(&user_wait),
-                retries: Arc::clone(&retries),
-                metadata: Arc::clone(&metadata),
-            })
+        let commands = self.call_commands(attempt, &planned.effects, record);
+        let cx = self.call_context(attempt, &stop, None, commands.clone(), record);
+        let request = planned.authorization_request(spec, verdict);
+        let authorization = match self.authorize(session, request, &cx, cancel, record).await? {
+            AuthorizationOutcome::Authorized(authorization) => *authorization,
+            AuthorizationOutcome::CommandEdited(command) => {
+                return Ok(RoundOutcome::CommandEdited { command, input: None });
+            }
         };
-        let cx = context(None, commands.clone());
-        let authorization_request = planned.authorization_request(spec, verdict);
-        let leave =
-            match self.authorize(session, authorization_request, &cx, cancel, record).await? {
-                AuthorizationOutcome::Authorized(leave) => *leave,
-                AuthorizationOutcome::CommandEdited(command) => {
-                    return Ok(RoundOutcome::CommandEdited { command, input: None });
-                }
-            };
-        record.row.queue_depth = self.admission.waiting_calls();
-        let usual = self.limits.timeout(timeout_class);
-        let longest = plan.deadline().unwrap_or(usual);
-        let permit = self.admission.admit(&session.lane, cancel, longest).await?;
-        for path in created_files(effects) {
-            self.commands.check_creation(path)?;
-        }
-        // The row is permanent, so it has no value that became known while the call waited.
-        record.add_learned_secrets();
-        record.write_begin(effects).await?;
-        record.report_started();
-        let terms = ExecutionLimits {
-            deadline: call.timeout.map_or(longest, |timeout| timeout.min(longest)),
-            attempts_max: if spec.idempotent { self.limits.attempts_max } else { 1 },
-            stop_grace: self.limits.stop_grace,
-        };
-        let may_change_files = effects.iter().any(may_change_files);
+        let longest = planned.plan.deadline().unwrap_or_else(|| self.limits.timeout(timeout_class));
+        let permit = self.admit(attempt, planned, longest, record).await?;
+        let may_change_files = planned.effects.iter().any(may_change_files);
         if may_change_files {
             self.recover();
             self.secrets.remove_record();
         }
-        let limits = commands.launcher.limits.with_raised(&leave.limits);
-        let (hosts, judged) = (leave.hosts.into(), leave.access);
-        let connecting = ConnectingCall {
-            host: self,
-            session,
-            id: &call.id,
-            tool: &spec.name,
-            effects,
-            secrets: Arc::clone(&record.secrets),
-            user_wait: Arc::clone(&user_wait),
-        };
-        let (connections, questions) = match leave.is_trial {
-            true => (None, None),
-            false => connecting.open_questions().unzip(),
-        };
-        let hidden_secrets = leave.hidden_secrets;
-        let opened = judged.repositories.iter().cloned();
-        let writable = commands.launcher.writable.iter().cloned().chain(opened);
-        // Only what a trial changes in the workspace is recorded.
-        let writable = writable.filter(|_| !leave.is_trial).collect();
-        let observer = session.observer.as_ref();
-        let caller = observer.and_then(|observer| observer.caller_id(&call.id));
-        let launcher = CommandLauncher {
-            caller: Some(caller.unwrap_or_else(|| call.id.clone())),
-            writable,
-            limits,
-            hosts,
-            connections,
-            judged,
-            hidden_secrets,
-            is_trial: leave.is_trial,
-            ..commands.launcher
-        };
-        let trial = match leave.is_trial {
+        let trial = match authorization.is_trial {
             true => Some(CommandTrial::begin(&self.journal, &call.id)?),
             false => None,
         };
-        let secrets = Arc::clone(&record.secrets);
-        let cx = context(Some(permit), CallCommands { launcher, secrets, ..commands });
-        let work = execution::run(&**plan, &cx, cancel, &stop, terms);
-        let outcome = match questions {
-            Some(questions) => questions.answer_while(&connecting, work).await,
-            None => work.await,
+        let limits = ExecutionLimits {
+            deadline: call.timeout.map_or(longest, |timeout| timeout.min(longest)),
+            attempts_max: if spec.idempotent { self.limits.attempts_max } else { 1 },
+            stop_grace: self.limits.stop_grace,
         };
-        match &outcome {
-            Ok(_) => probe.health = ToolHealth::Healthy,
-            // A slow command says nothing about the tool's health.
-            Err(error) if is_slow_command(spec, error) => {}
-            Err(error) => probe.record_error(error),
-        }
-        // Releases the slot while hooks run.
-        drop(cx);
+        let admitted = AdmittedCall { authorization, permit, commands, stop, limits };
+        let outcome = self.execute(attempt, planned, admitted, record).await;
+        probe.record_outcome(spec, &outcome);
         if may_change_files {
             self.secrets.mark_stale();
         }
-        record.secrets = self.secrets.current_mask().await;
-        let outcome = outcome.map(|mut result| {
-            result.metadata = record.result_metadata();
-            record.secrets.mask_result(&mut result);
-            result
-        });
-        let outcome = outcome.map_err(|mut error| {
-            record.secrets.mask_error(&mut error);
-            error
-        });
-        let outcome = outcome
-            .map(|result| truncate_result(result, &call.id, &self.limits, session.spill()))
-            .map_err(|error| truncate_error(error, &self.limits));
+        let outcome = self.mask_and_bound(attempt, outcome, record).await;
         let outcome = match (trial, &session.approver) {
             (Some(trial), Some(approver)) => {
+                let user_wait = Arc::clone(&record.user_wait);
                 let _waiting = user_wait.start();
                 let (title, secrets) = (&planned.description.title, &record.secrets);
                 let end = trial.review(&**approver, title, outcome, secrets, cancel).await;
@@ -482,6 +379,162 @@ impl ToolHost {
         let remarks = self.run_post_hooks(hooks, attempt, verdict, &outcome, record).await;
         remarks.append_to(outcome).map(RoundOutcome::Finished)
     }
+
+    /// What starts the commands of a call, before it is known what the call may do.
+    fn call_commands(
+        &self,
+        attempt: HookAttempt<'_>,
+        effects: &Effects,
+        record: &CallRecord<'_>,
+    ) -> CallCommands {
+        let HookAttempt { session, call, .. } = attempt;
+        let tool = &attempt.tool.tool.spec().name;
+        CallCommands {
+            launcher: CommandLauncher::new(
+                &self.commands,
+                &session.commands,
+                self.policy.clone(),
+                call.id.clone(),
+                self.limits.command_limits_for(tool),
+            ),
+            workspace: session.workspace().clone(),
+            limits: Arc::clone(&self.limits),
+            authorized: executions(effects),
+            spill: session.spill().clone(),
+            tool: tool.clone(),
+            secrets: Arc::clone(&record.secrets),
+            usage: record.usage.clone(),
+        }
+    }
+
+    /// What a plan can use. Without a permit, it can only be checked and previewed.
+    fn call_context(
+        &self,
+        attempt: HookAttempt<'_>,
+        stop: &CancellationToken,
+        permit: Option<CallPermit>,
+        commands: CallCommands,
+        record: &CallRecord<'_>,
+    ) -> CallContext {
+        let HookAttempt { session, call, cancel, .. } = attempt;
+        CallContext::new(CallContextParts {
+            call: call.id.clone(),
+            tool: attempt.tool.tool.spec().name.clone(),
+            workspace: session.workspace().clone(),
+            journal: self.journal.clone(),
+            policy: Arc::clone(&self.policy),
+            limits: Arc::clone(&self.limits),
+            cancel: stop.clone(),
+            caller: cancel.clone(),
+            seen: session.seen_files().cloned(),
+            observer: session.observer.clone(),
+            elicitor: session.elicitor.clone(),
+            session: session.id().cloned(),
+            permit: Mutex::new(permit),
+            commands,
+            companions: Arc::clone(&self.companions),
+            buffers: session.buffers.clone(),
+            guard: self.guard.clone(),
+            readers: session.readers.clone(),
+            foreseen: OnceLock::new(),
+            user_wait: Arc::clone(&record.user_wait),
+            retries: Arc::clone(&record.retries),
+            metadata: Arc::clone(&record.metadata),
+        })
+    }
+
+    /// Step 6: waits for a free slot, for `longest` at most, then writes that the call begins.
+    async fn admit(
+        &self,
+        attempt: HookAttempt<'_>,
+        planned: &PipelineCall,
+        longest: Duration,
+        record: &mut CallRecord<'_>,
+    ) -> Result<CallPermit, ToolError> {
+        record.row.queue_depth = self.admission.waiting_calls();
+        let permit = self.admission.admit(&attempt.session.lane, attempt.cancel, longest).await?;
+        for path in created_files(&planned.effects) {
+            self.commands.check_creation(path)?;
+        }
+        // The row is permanent, so it has no value that became known while the call waited.
+        record.add_learned_secrets();
+        record.write_begin(&planned.effects).await?;
+        record.report_started();
+        Ok(permit)
+    }
+
+    /// Step 7: runs the plan. The slot of the call is free again when this returns.
+    async fn execute(
+        &self,
+        attempt: HookAttempt<'_>,
+        planned: &PipelineCall,
+        admitted: AdmittedCall,
+        record: &CallRecord<'_>,
+    ) -> Result<ToolResult, ToolError> {
+        let HookAttempt { session, tool, call, cancel, .. } = attempt;
+        let AdmittedCall { authorization, permit, commands, stop, limits } = admitted;
+        let connecting = ConnectingCall {
+            host: self,
+            session,
+            id: &call.id,
+            tool: &tool.tool.spec().name,
+            effects: &planned.effects,
+            secrets: Arc::clone(&record.secrets),
+            user_wait: Arc::clone(&record.user_wait),
+        };
+        let (connections, questions) = match authorization.is_trial {
+            true => (None, None),
+            false => connecting.open_questions().unzip(),
+        };
+        let observer = session.observer.as_ref();
+        let caller = observer.and_then(|observer| observer.caller_id(&call.id));
+        let launcher = CommandLauncher {
+            caller: Some(caller.unwrap_or_else(|| call.id.clone())),
+            connections,
+            ..authorization.apply_to(commands.launcher)
+        };
+        let secrets = Arc::clone(&record.secrets);
+        let commands = CallCommands { launcher, secrets, ..commands };
+        let cx = self.call_context(attempt, &stop, Some(permit), commands, record);
+        let work = execution::run(&*planned.plan, &cx, cancel, &stop, limits);
+        match questions {
+            Some(questions) => questions.answer_while(&connecting, work).await,
+            None => work.await,
+        }
+    }
+
+    /// Steps 8 and 9: replaces the secret values, also those that became known while the call ran, then
+    /// shortens what is too long.
+    async fn mask_and_bound(
+        &self,
+        attempt: HookAttempt<'_>,
+        outcome: Result<ToolResult, ToolError>,
+        record: &mut CallRecord<'_>,
+    ) -> Result<ToolResult, ToolError> {
+        record.secrets = self.secrets.current_mask().await;
+        match outcome {
+            Ok(mut result) => {
+                result.metadata = record.result_metadata();
+                record.secrets.mask_result(&mut result);
+                let spill = attempt.session.spill();
+                Ok(truncate_result(result, &attempt.call.id, &self.limits, spill))
+            }
+            Err(mut error) => {
+                record.secrets.mask_error(&mut error);
+                Err(truncate_error(error, &self.limits))
+            }
+        }
+    }
+}
+
+/// A call that may run now.
+struct AdmittedCall {
+    authorization: CallAuthorization,
+    permit: CallPermit,
+    commands: CallCommands,
+    /// Stops the call at its deadline.
+    stop: CancellationToken,
+    limits: ExecutionLimits,
 }
 
 /// A planned call.
@@ -559,10 +612,10 @@ fn executions(effects: &[Effect]) -> Arc<[CommandExecution]> {
 /// Asks for a backup in the input of a tool of zero's own that can make one, unless the caller
 /// decided.
 fn set_backup(tool: &RegisteredTool, input: &mut Value) {
-    let can_keep = tool.input.as_value().pointer("/properties/backup").is_some();
+    let can_back_up = tool.input.as_value().pointer("/properties/backup").is_some();
     if let Value::Object(fields) = input
         && tool.source == BUILTIN
-        && can_keep
+        && can_back_up
     {
         fields.entry("backup").or_insert(Value::Bool(true));
     }
@@ -599,6 +652,15 @@ struct BreakerProbe<'a> {
 }
 
 impl BreakerProbe<'_> {
+    fn record_outcome(&mut self, spec: &ToolSpec, outcome: &Result<ToolResult, ToolError>) {
+        match outcome {
+            Ok(_) => self.health = ToolHealth::Healthy,
+            // A slow command says nothing about the tool's health.
+            Err(error) if is_slow_command(spec, error) => {}
+            Err(error) => self.record_error(error),
+        }
+    }
+
     fn record_error(&mut self, error: &ToolError) {
         self.health = if error.is_tool_fault() { ToolHealth::Failing } else { ToolHealth::Unknown };
     }

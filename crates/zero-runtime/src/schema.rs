@@ -257,17 +257,17 @@ impl InputSchema {
             }
             ValidationErrorKind::Required { property } => {
                 let field = property.as_str().unwrap_or_default();
-                let wanted = schema_at(&self.schema, pointer)
+                let expected = schema_at(&self.schema, pointer)
                     .and_then(|schema| schema.get("properties")?.get(field))
                     .map_or_else(|| "a value".to_owned(), describe_expected);
                 vec![SchemaViolation::new(
                     join_pointer(pointer, field),
-                    wanted,
+                    expected,
                     "nothing (the field is required)",
                 )]
             }
             kind => {
-                let wanted = match kind {
+                let expected = match kind {
                     ValidationErrorKind::Type { kind: TypeKind::Single(name) } => {
                         describe_type(&name.to_string())
                     }
@@ -287,7 +287,7 @@ impl InputSchema {
                     }
                     (_, instance) => quote(instance),
                 };
-                vec![SchemaViolation::new(pointer, wanted, found)]
+                vec![SchemaViolation::new(pointer, expected, found)]
             }
         }
     }
@@ -576,13 +576,13 @@ mod tests {
         #[derive(JsonSchema, serde::Deserialize)]
         #[serde(deny_unknown_fields)]
         #[expect(dead_code, reason = "only its schema is used")]
-        struct NumberArgs {
+        struct DescribedArgs {
             /// How often.
             times: Option<u32>,
             size: Option<u64>,
             text: String,
         }
-        let mut schema = derive_input_schema::<NumberArgs>();
+        let mut schema = derive_input_schema::<DescribedArgs>();
         assert_eq!(take_description(&mut schema), "Says something.");
         assert_eq!(
             schema,

@@ -222,9 +222,9 @@ fn complete_input(schema: &Value, fields: &Map<String, Value>) -> Map<String, Va
     let mut completed = fields.clone();
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
     for name in required.filter_map(Value::as_str) {
-        let wanted = schema.get("properties").and_then(|properties| properties.get(name));
-        let is_text = wanted
-            .is_some_and(|wanted| wanted.get("type").and_then(Value::as_str) == Some("string"));
+        let property = schema.get("properties").and_then(|properties| properties.get(name));
+        let is_text = property
+            .is_some_and(|property| property.get("type").and_then(Value::as_str) == Some("string"));
         if is_text && !completed.contains_key(name) {
             completed.insert(name.to_owned(), PLACEHOLDER.into());
         }

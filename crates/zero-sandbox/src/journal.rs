@@ -22,8 +22,10 @@ mod git_index;
 pub mod journal_expiry;
 mod journal_rewind;
 mod journal_store;
+mod open_set;
 mod path_state;
 mod portable_path;
+mod set_completion;
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -7,8 +7,8 @@ pub fn is_ignored(signal: i32) -> bool {
     // SAFETY: all bits zero are a valid `sigaction`.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: with no new action, the call only writes the current one to `action`.
-    let asked = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
-    asked == 0 && action.sa_sigaction == libc::SIG_IGN
+    let status = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    status == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
 #[cfg(test)]

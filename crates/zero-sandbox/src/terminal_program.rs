@@ -26,12 +26,12 @@ pub fn edit(program: &str, file: &Path) -> io::Result<ExitStatus> {
     let mut shell = Command::new("/bin/sh");
     shell.arg("-c").arg(format!("{program} \"$@\"")).arg("sh").arg(file);
     let keyboard = IgnoredSignalsGuard::new(KEYBOARD_SIGNALS);
-    let wanted = keyboard.signals_not_ignored_before();
+    let restored_signals = keyboard.signals_not_ignored_before();
     #[expect(unsafe_code, reason = "ignored signals are inherited, and the editor needs them")]
     // SAFETY: between fork and exec, only system calls are made.
     unsafe {
         shell.pre_exec(move || {
-            for signal in wanted.into_iter().flatten() {
+            for signal in restored_signals.into_iter().flatten() {
                 libc::signal(signal, libc::SIG_DFL);
             }
             Ok(())

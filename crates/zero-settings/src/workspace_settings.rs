@@ -41,17 +41,17 @@ impl WorkspaceSettings {
         let counts =
             |kind: SettingsLayerKind| !kind.is_in_workspace() || trust.has_folder(workspace_root);
         let looked_at = layers.iter().filter(|layer| counts(layer.kind));
-        let mut looks = HookFileSnapshots::read(looked_at, workspace_root, paths.home());
+        let mut snapshots = HookFileSnapshots::read(looked_at, workspace_root, paths.home());
         let mut gated = Self::filter_needing_trust(&layers);
-        looks.attach(&mut gated);
+        snapshots.attach(&mut gated);
         let trust_state = trust.trust_state(workspace_root, &gated);
         if let TrustState::Changed { new, only_files: true, .. } = &trust_state {
-            looks.mark_untrusted(new);
+            snapshots.mark_untrusted(new);
         }
         let mut settings = Self::merge(&layers, trust_state)
             .with_examples_checked()?
             .with_paths_checked(paths, workspace_root)?;
-        looks.attach(&mut settings.entries);
+        snapshots.attach(&mut settings.entries);
         Ok(settings)
     }
 
@@ -135,8 +135,8 @@ impl WorkspaceSettings {
         let mut settings = Self::merge(&layers, TrustState::Never)
             .with_examples_checked()?
             .with_paths_checked(paths, root)?;
-        let looks = HookFileSnapshots::read(layers.iter(), workspace_root, paths.home());
-        looks.attach(&mut settings.entries);
+        let snapshots = HookFileSnapshots::read(layers.iter(), workspace_root, paths.home());
+        snapshots.attach(&mut settings.entries);
         Ok(settings)
     }
 

@@ -116,15 +116,15 @@ impl FileWalk {
         let finished = Mutex::new(Vec::new());
         walk.build_parallel().run(|| {
             let mut hand = VisitorReturnGuard { visitor: Some(visitor()), finished: &finished };
-            let mut met = 0_u64;
+            let mut visited = 0_u64;
             Box::new(move |entry| {
-                met += 1;
+                visited += 1;
                 // The check takes a lock that all threads share.
-                if met.is_multiple_of(ENTRIES_PER_CANCEL_CHECK) && cx.is_cancelled() {
+                if visited.is_multiple_of(ENTRIES_PER_CANCEL_CHECK) && cx.is_cancelled() {
                     return WalkState::Quit;
                 }
-                if met.is_multiple_of(ENTRIES_PER_PROGRESS) {
-                    let message = format!("still searching, more than {met} entries so far");
+                if visited.is_multiple_of(ENTRIES_PER_PROGRESS) {
+                    let message = format!("still searching, more than {visited} entries so far");
                     cx.report_progress(CallProgress::new(message));
                 }
                 // An entry that cannot be examined is skipped, like one that does not exist.

@@ -404,8 +404,9 @@ impl WebFetchTool {
             untrusted_text::wrap_untrusted(&sanitize::to_line(&page.url), &page_text, cx.call());
         let kept = cached.then(|| "fetched within the last 15 minutes".to_owned());
         let attempts = cx.attempts();
-        let again = (attempts > 1).then(|| format!("the server answered at attempt {attempts}"));
-        for note in page.note.iter().chain(&excerpt.notes).chain(&kept).chain(&again) {
+        let retry_note =
+            (attempts > 1).then(|| format!("the server answered at attempt {attempts}"));
+        for note in page.note.iter().chain(&excerpt.notes).chain(&kept).chain(&retry_note) {
             text.push_str(&format!("\n({note})"));
         }
         let title = page.title.as_deref().unwrap_or(&page.url);

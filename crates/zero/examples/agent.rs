@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 
 const TURNS_MAX: usize = 20;
 
-struct McpConnection {
+struct StdioConnection {
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     last_id: u64,
 }
 
-impl McpConnection {
+impl StdioConnection {
     fn send(&mut self, mut message: Value) -> Result<(), Box<dyn Error>> {
         message["jsonrpc"] = json!("2.0");
         Ok(writeln!(self.input, "{message}")?)
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Command::new("zero").arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let input = zero.stdin.take().ok_or("no stdin")?;
     let output = BufReader::new(zero.stdout.take().ok_or("no stdout")?);
-    let mut mcp = McpConnection { input, output, last_id: 0 };
+    let mut mcp = StdioConnection { input, output, last_id: 0 };
     let client = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}},
         "clientInfo": {"name": "agent", "version": "1.0"}});
     mcp.request("initialize", client)?;

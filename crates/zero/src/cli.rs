@@ -393,8 +393,8 @@ pub struct ToolsCallArgs {
     /// Dialect of the name and the input
     #[arg(long, value_name = "DIALECT", default_value = "canonical", value_parser = dialect())]
     pub dialect: DialectName,
-    /// Approve what zero would ask about, but no denied call, no host that only a project's file
-    /// names, and no host that is first seen when a command connects to it
+    /// Approve what zero would ask about. Does not approve denied calls, hosts that only a project's
+    /// file names, or hosts that a command first contacts while it runs
     #[arg(long)]
     pub yes: bool,
     /// Permission mode: ask, accept-edits, plan or auto [default: from settings, or ask]
@@ -460,8 +460,8 @@ pub struct ToolsServeArgs {
     /// Dialect of the tools, unless a message names another
     #[arg(long, value_name = "DIALECT", default_value = "acp", value_parser = dialect())]
     pub dialect: DialectName,
-    /// Approve what zero would ask the caller, but no denied call, no host that only a project's file
-    /// names, and no host that is first seen when a command connects to it
+    /// Approve what zero would ask the caller about. Does not approve denied calls, hosts that only a
+    /// project's file names, or hosts that a command first contacts while it runs
     #[arg(long)]
     pub yes: bool,
     /// Settings file to use instead of yours and the folder's; can be repeated

@@ -39,7 +39,7 @@ const SUGGESTIONS_MAX: usize = 4;
 /// is one of `run`, and one that only `chat` has is one of `chat`.
 fn complete(cli: &Command, mut args: Vec<OsString>) -> Vec<OsString> {
     let first = args.get(1).and_then(|first| first.to_str());
-    let meant = first.and_then(|first| match first.strip_prefix('-') {
+    let intended = first.and_then(|first| match first.strip_prefix('-') {
         Some("" | "-") => Some("run"),
         Some(option)
             if is_own_option(cli, "chat", option) && !is_own_option(cli, "run", option) =>
@@ -49,7 +49,7 @@ fn complete(cli: &Command, mut args: Vec<OsString>) -> Vec<OsString> {
         Some(option) => is_run_option(cli, option).then_some("run"),
         None => is_prompt_text(cli, first, args.len() > 2).then_some("run"),
     });
-    if let Some(command) = meant {
+    if let Some(command) = intended {
         args.insert(1, command.into());
     }
     args
@@ -200,9 +200,9 @@ fn with_nearest_option(mut error: clap::Error, args: &[OsString]) -> clap::Error
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
         return error;
     }
-    let Some(wanted) = option.strip_prefix("--") else { return error };
+    let Some(name) = option.strip_prefix("--") else { return error };
     let options = chosen.get_arguments().filter_map(|known| known.get_long());
-    let Some(nearest) = find_nearest(wanted, options) else { return error };
+    let Some(nearest) = find_nearest(name, options) else { return error };
     let nearest = format!("--{nearest}");
     error.insert(ContextKind::SuggestedArg, ContextValue::String(nearest));
     error

@@ -108,12 +108,12 @@ impl LocalModelKeys {
     }
 
     fn check_blocking(&self) -> Result<(), ModelKeyError> {
-        let wanted = ModelKeyRequirement::for_new_sessions(
+        let requirement = ModelKeyRequirement::for_new_sessions(
             &self.app,
             &self.settings_files,
             self.agent.as_deref(),
         );
-        match wanted {
+        match requirement {
             Ok(key_requirement) => match key_requirement
                 .and_then(|requirement| requirement.missing_reason(&self.app))
             {

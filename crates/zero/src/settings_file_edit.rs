@@ -58,8 +58,8 @@ impl<'a> EditableSettingsFile<'a> {
 
     /// The text of the file; `None` if there is none.
     pub(crate) fn read_existing(&self) -> Result<Option<String>, UsageError> {
-        let there = self.file.read(FILE_BYTES_MAX).map_err(|error| self.to_usage_error(&error))?;
-        there.map(|_| self.read_text()).transpose()
+        let bytes = self.file.read(FILE_BYTES_MAX).map_err(|error| self.to_usage_error(&error))?;
+        bytes.map(|_| self.read_text()).transpose()
     }
 
     /// Whether the file sets a key.
@@ -149,12 +149,12 @@ impl<'a> EditableSettingsFile<'a> {
         edits: &[ValueEdit],
     ) -> Result<Option<String>, UsageError> {
         let mut failure = None;
-        let mut idle = false;
+        let mut is_unchanged = false;
         for edit in edits {
             let key: Vec<&str> = key.split('.').collect();
             match self.checked_edit(old, &key, edit) {
                 Ok(Some(new)) => return Ok(Some(new)),
-                Ok(None) => idle = true,
+                Ok(None) => is_unchanged = true,
                 Err(error) => {
                     // An object that may not be empty goes with its last value.
                     if let (ValueEdit::Unset, Some((_, above))) = (edit, key.split_last())
@@ -169,7 +169,7 @@ impl<'a> EditableSettingsFile<'a> {
             }
         }
         match failure {
-            Some(error) if !idle => {
+            Some(error) if !is_unchanged => {
                 let UsageError(message) = error;
                 Err(UsageError(format!("{message}\nnothing was written")))
             }

@@ -16,7 +16,7 @@ const PROJECTS: [&str; 5] = ["c", "docs", "node", "python", "rust"];
 
 /// A call, and whether a sensible person wants to be asked before it.
 #[derive(Deserialize)]
-struct WorkStep {
+struct RecordedStep {
     asks: bool,
     tool: String,
     input: Value,
@@ -34,7 +34,7 @@ pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()
     for project in PROJECTS {
         let path = repository::root().join(format!("crates/zero/tests/work/{project}.jsonl"));
         let text = fs::read_to_string(&path).with_context(|| format!("no {}", path.display()))?;
-        let steps: Vec<WorkStep> =
+        let steps: Vec<RecordedStep> =
             text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
         let sensible = steps.iter().filter(|step| step.asks).count();
         let asked = count_questions(bench, project, &steps)?;
@@ -51,14 +51,14 @@ pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()
 }
 
 /// Evaluates the calls in mode `accept-edits`; every question is answered with "for this session".
-fn count_questions(bench: &BenchContext, project: &str, steps: &[WorkStep]) -> Result<usize> {
+fn count_questions(bench: &BenchContext, project: &str, steps: &[RecordedStep]) -> Result<usize> {
     let workspace = bench.state.join("work").join(project);
     for folder in [".git", "src", "docs", "tests", "build", "target"] {
         fs::create_dir_all(workspace.join(folder))?;
     }
     let request_file = workspace.join("request.jsonl");
     let (mut asked, mut granted) = (0, Vec::new());
-    for WorkStep { tool, input, .. } in steps {
+    for RecordedStep { tool, input, .. } in steps {
         let request = json!({
             "tool": tool,
             "input": input,

@@ -81,8 +81,7 @@ pub(super) fn check(files: &[RepositoryFile]) -> Vec<TidyFinding> {
                     "name it with a noun of the field",
                 ));
             }
-            // A search for a name should find one type, private ones included. Tests may have helpers with the
-            // names of others.
+            // A search for a name should find one type, private ones included.
             let is_counted = match visibility {
                 Some(TypeVisibility::Shared) => true,
                 Some(TypeVisibility::Private) => !is_test_file(&file.path),
@@ -94,7 +93,27 @@ pub(super) fn check(files: &[RepositoryFile]) -> Vec<TidyFinding> {
         }
     }
     findings.extend(shared_names(&owners, SHARED_NAMES));
+    for file in files.iter().filter(|file| is_test_code(&file.path)) {
+        findings.extend(names_taken_by_tests(file, &owners));
+    }
     findings
+}
+
+/// Types of a test with the name of a type of the product. Helpers of several tests may share a name.
+fn names_taken_by_tests(
+    file: &RepositoryFile,
+    owners: &BTreeMap<&str, Vec<String>>,
+) -> Vec<TidyFinding> {
+    let taken = type_definitions(&file.text).into_iter().filter_map(|definition| {
+        let TypeDefinition { name, line, .. } = definition;
+        let is_product =
+            |owner: &&String| owner.rsplit_once(':').is_some_and(|(path, _)| !is_test_code(path));
+        let owner = owners.get(name)?.iter().find(is_product)?;
+        let what = format!("type `{name}` of a test has the name of the type in {owner}");
+        let location = format!("{}:{line}", file.path);
+        Some(TidyFinding::new(&location, what, "give the helper a name of its own"))
+    });
+    taken.collect()
 }
 
 /// Whether a module takes the place of `enabled.rs` beside it in a build without a cargo feature. Its types are the same
@@ -106,6 +125,13 @@ fn is_disabled_twin(files: &[RepositoryFile], path: &str) -> bool {
 
 fn is_test_file(path: &str) -> bool {
     path.contains("/tests/") || path.ends_with("/tests.rs")
+}
+
+/// Whether a file of a crate has tests or an example only.
+fn is_test_code(path: &str) -> bool {
+    path.starts_with("crates/")
+        && path.ends_with(".rs")
+        && (is_test_file(path) || path.contains("/examples/") || path.contains("/benches/"))
 }
 
 /// Names with several owners, and exceptions that no longer apply.
@@ -262,8 +288,23 @@ mod tests {
                 "crates/zero-core/src/b.rs:1: type `FilePosition` is also defined in crates/zero/src/a.rs:1",
             ],
         );
-        for tests in ["crates/zero/src/a/tests.rs", "crates/zero/src/tests/a.rs"] {
-            check_files(&[(tests, "struct FilePosition;"), (b, "pub enum FilePosition {")], &[]);
+        for tests in [
+            "crates/zero/src/a/tests.rs",
+            "crates/zero/src/tests/a.rs",
+            "crates/zero/tests/it/a.rs",
+            "crates/zero/examples/a.rs",
+        ] {
+            let taken = format!(
+                "{tests}:1: type `FilePosition` of a test has the name of the type in {b}:1"
+            );
+            check_files(&[(tests, "struct FilePosition;"), (b, "enum FilePosition {")], &[&taken]);
+            check_files(
+                &[
+                    (tests, "pub struct FilePosition;"),
+                    ("crates/zero/tests/b.rs", "struct FilePosition;"),
+                ],
+                &[],
+            );
         }
         check_files(
             &[(a, "#[cfg(test)]\npub struct FilePosition;"), (b, "pub enum FilePosition {")],

@@ -513,8 +513,8 @@ impl CallView {
             (0, _) => {
                 let wrote =
                     shorten_for_display(&outcome.command_output(), SHOWN_BYTES_MAX).into_owned();
-                let unsaid = notes.iter().filter(|note| !wrote.ends_with(note.as_str()));
-                let notes: String = unsaid.map(|note| format!("\n{note}")).collect();
+                let missing = notes.iter().filter(|note| !wrote.ends_with(note.as_str()));
+                let notes: String = missing.map(|note| format!("\n{note}")).collect();
                 wrote + &notes
             }
             (_, true) => tail(&outcome.command_output(), SNAPSHOT_BYTES_MAX).to_owned(),

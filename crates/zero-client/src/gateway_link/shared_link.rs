@@ -58,7 +58,7 @@ pub(crate) struct LinkConnection {
     /// Sends requests.
     pub(crate) client: GatewayClient,
     /// The kind of the gateway.
-    pub(crate) side: GatewayKind,
+    pub(crate) kind: GatewayKind,
     /// Where the gateway runs.
     pub(crate) locality: GatewayLocality,
     over: CancellationToken,
@@ -161,7 +161,7 @@ impl SharedLink {
         let up = Arc::new(LinkConnection {
             number: self.next_number(),
             client,
-            side: if is_own { GatewayKind::Native } else { GatewayKind::OpenClaw },
+            kind: if is_own { GatewayKind::Native } else { GatewayKind::OpenClaw },
             locality,
             over: over.clone(),
         });
@@ -204,7 +204,7 @@ impl SharedLink {
         slot: &Arc<SessionSlot>,
         up: &Arc<LinkConnection>,
     ) -> Result<(), GatewayClientError> {
-        match (up.side, &slot.openclaw) {
+        match (up.kind, &slot.openclaw) {
             (GatewayKind::Native, None) => self.reopen_native(slot, up).await,
             (GatewayKind::OpenClaw, Some(openclaw)) => openclaw.reopen(self, slot, up).await,
             _ => Err(GatewayClientError::Protocol {

@@ -15,7 +15,7 @@ const VALUE_BYTES_MAX: usize = 2_000;
 pub(crate) enum SettingDiffError {
     #[error("the settings that the command wrote cannot be read")]
     Malformed,
-    #[error("`{0}` has several values, and zero changes no such setting")]
+    #[error("`{0}` has several values; zero does not change such a setting")]
     SeveralValues(String),
 }
 

@@ -78,8 +78,8 @@ impl UnreadOutput {
 
     /// Bytes that can be taken while more may come: an incomplete character at the end is not.
     pub(super) fn readable_len(&self) -> usize {
-        let begun = self.pieces.back().map_or(0, |last| incomplete_char_len(&last.bytes));
-        self.len.saturating_sub(begun)
+        let partial_len = self.pieces.back().map_or(0, |last| incomplete_char_len(&last.bytes));
+        self.len.saturating_sub(partial_len)
     }
 
     fn shorten(&mut self) {
@@ -91,12 +91,12 @@ impl UnreadOutput {
         self.len -= surplus;
         while surplus > 0 {
             let Some(first) = self.pieces.front_mut() else { return };
-            let gone = surplus.min(first.bytes.len());
-            surplus -= gone;
-            if gone == first.bytes.len() {
+            let dropped_len = surplus.min(first.bytes.len());
+            surplus -= dropped_len;
+            if dropped_len == first.bytes.len() {
                 self.pieces.pop_front();
             } else {
-                first.bytes.drain(..gone);
+                first.bytes.drain(..dropped_len);
             }
         }
         // The rest of a character whose beginning was dropped.

@@ -94,7 +94,7 @@ pub(crate) struct GitRepositories {
     /// The number of repositories that are read-only.
     pub(crate) closed: usize,
     /// Paths beyond the mount limit, with a stamp that shows later changes.
-    pub(crate) unheld: Vec<(PathBuf, Option<ChangeStamp>)>,
+    pub(crate) unmounted: Vec<(PathBuf, Option<ChangeStamp>)>,
     /// Files that git runs because a configuration names them, as written.
     programs: BTreeSet<PathBuf>,
     /// Files and folders that configurations name for other purposes: more settings and hooks.
@@ -361,7 +361,7 @@ impl RepositorySearch<'_> {
             let path = git.join(name);
             match path_survey::read_tree_stamp(&path, UNHELD_ENTRIES_MAX) {
                 None if path_survey::exists(&path) => self.all.held_paths.push(path),
-                stamp => self.all.unheld.push((path, stamp)),
+                stamp => self.all.unmounted.push((path, stamp)),
             }
         }
     }
@@ -453,7 +453,7 @@ impl RepositorySearch<'_> {
         }
         match path_survey::read_tree_stamp(&path, UNHELD_ENTRIES_MAX) {
             None => self.all.held_paths.push(path),
-            stamp => self.all.unheld.push((path, stamp)),
+            stamp => self.all.unmounted.push((path, stamp)),
         }
     }
 
@@ -715,7 +715,7 @@ mod tests {
         let closed = |path: &PathBuf| path.ends_with(".git");
         assert_eq!(found.held_paths.iter().filter(|path| closed(path)).count(), CLOSED_MAX);
         let unheld = [HELD_FOLDERS, HELD_FILES, POINTERS, REMOTE_FOLDERS, &["modules"]].concat();
-        assert_eq!(found.unheld.len(), unheld.len());
+        assert_eq!(found.unmounted.len(), unheld.len());
     }
 
     #[test]
@@ -790,7 +790,8 @@ mod tests {
         let found = fixture.find("w");
         assert_eq!((found.closed, &found.unread_repository), (CLOSED_MAX, &None));
         let is_protected = |path: &PathBuf| {
-            found.held_paths.contains(path) || found.unheld.iter().any(|(unheld, _)| unheld == path)
+            found.held_paths.contains(path)
+                || found.unmounted.iter().any(|(unheld, _)| unheld == path)
         };
         for number in 0..count {
             let work = fixture.path(&format!("w/r{number:03}"));

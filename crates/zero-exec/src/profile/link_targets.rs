@@ -46,7 +46,7 @@ pub(super) struct LinkTargets {
     /// Missing targets, which must not be created, and links, which must not be replaced.
     pub(super) watched: Vec<ForbiddenPath>,
     /// Targets beyond the mount limit, with a stamp that shows later changes.
-    pub(super) unheld: Vec<(PathBuf, Option<ChangeStamp>)>,
+    pub(super) unmounted: Vec<(PathBuf, Option<ChangeStamp>)>,
     /// For each of these paths, the protected path that leads to it, and the description.
     pub(super) sources: BTreeMap<PathBuf, (PathBuf, &'static str)>,
 }
@@ -94,7 +94,7 @@ impl LinkTargetCache {
         let is_settled =
             folders.iter().all(|(_, stamp)| stamp.is_none_or(|it| !it.is_changed_since(started)));
         // The stamps of these targets are those of now.
-        if is_settled && found.unheld.is_empty() {
+        if is_settled && found.unmounted.is_empty() {
             if self.searches.len() >= SEARCHES_MAX {
                 self.searches.remove(0);
             }
@@ -215,7 +215,7 @@ impl LinkTargetSearch<'_> {
             false => path_survey::read_tree_stamp(real, UNHELD_ENTRIES_MAX),
         };
         match stamp {
-            Some(_) => self.found.unheld.push((real.to_owned(), stamp)),
+            Some(_) => self.found.unmounted.push((real.to_owned(), stamp)),
             None => self.found.held_paths.push(real.to_owned()),
         }
         self.found.sources.insert(real.to_owned(), (from.to_owned(), why));
@@ -349,7 +349,7 @@ mod tests {
             symlink(&file, fixture.path(&format!("w/.git/hooks/{number}"))).unwrap();
         }
         let found = fixture.find();
-        assert_eq!((found.held_paths.len(), found.unheld.len()), (HELD_MAX, 1));
+        assert_eq!((found.held_paths.len(), found.unmounted.len()), (HELD_MAX, 1));
     }
 
     /// Repeats a search until its result is remembered: change times are coarse.

@@ -35,9 +35,9 @@ pub(super) struct ProtectedSettings {
     /// What names that are links lead to, each with the name.
     pub(super) link_targets: Vec<(PathBuf, PathBuf)>,
     /// Matches that the scan found further down.
-    pub(super) deep: BTreeSet<PathBuf>,
+    pub(super) nested_settings: BTreeSet<PathBuf>,
     /// Paths beyond the mount limit, with a stamp that shows later changes.
-    pub(super) unheld: Vec<(PathBuf, Option<ChangeStamp>)>,
+    pub(super) unmounted: Vec<(PathBuf, Option<ChangeStamp>)>,
 }
 
 /// Looks up all protected settings, except those that a rule lets commands change.
@@ -69,17 +69,17 @@ pub(super) fn find_protected_settings(
         }
     }
     for setting in found.settings.iter().filter(|setting| !policy.may_change(&setting.path())) {
-        let stamp = match all.deep.len() < DEEP_MAX {
+        let stamp = match all.nested_settings.len() < DEEP_MAX {
             true => None,
             false => path_survey::read_tree_stamp(&setting.path(), UNHELD_ENTRIES_MAX),
         };
         match stamp {
-            Some(_) => all.unheld.push((setting.path(), stamp)),
+            Some(_) => all.unmounted.push((setting.path(), stamp)),
             None => {
                 all.add(WatchedPath::new(&setting.base, &setting.relative, setting.why), &bases)
             }
         }
-        all.deep.insert(setting.path());
+        all.nested_settings.insert(setting.path());
     }
     all
 }
@@ -187,6 +187,6 @@ mod tests {
         let found = super::super::folder_scanner::FolderScanner::default().scan(&scope);
         let found = find_protected_settings(&scope, &found, &[], &StrictestPolicy);
         assert_eq!(found.held_paths.len(), 1 + DEEP_MAX);
-        assert_eq!((found.unheld.len(), found.deep.len()), (1, DEEP_MAX + 1));
+        assert_eq!((found.unmounted.len(), found.nested_settings.len()), (1, DEEP_MAX + 1));
     }
 }

@@ -48,15 +48,15 @@ impl ConnectionApprover for ServiceConnectionApprover {
     fn ask(&self, question: ConnectionQuestion) -> BoxFuture<'static, ConnectionAnswer> {
         let ConnectionQuestion { target, refusal, .. } = question;
         // A setting of the server cannot allow what `ask` rules and closed ports cover.
-        let asked = match (&self.approver, &refusal) {
+        let question = match (&self.approver, &refusal) {
             (Some(approver), ConnectDeniedError::NoRule) => {
                 Some(approver.ask(&self.service, &target.host))
             }
             _ => None,
         };
         async move {
-            let answer = match asked {
-                Some(asked) => asked.await,
+            let answer = match question {
+                Some(question) => question.await,
                 None => None,
             };
             let answered = |what: &str| Some(format!("{DOWNLOAD_APPROVER}: {what}"));

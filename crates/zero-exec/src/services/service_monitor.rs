@@ -78,7 +78,7 @@ fn check_service(
         if has_ended.load(Ordering::Relaxed) {
             return report;
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         let is_all = pace.is_due(&new);
         let find = AssertUnwindSafe(|| match is_all {
             true => watch.quarantine_settings(),
@@ -104,10 +104,10 @@ fn check_service(
             return report;
         }
         if is_all {
-            pace.record_check(begun.elapsed());
+            pace.record_check(started.elapsed());
         }
         if !new.is_empty() {
-            std::thread::sleep(CheckPace::rest_after(begun.elapsed()));
+            std::thread::sleep(CheckPace::rest_after(started.elapsed()));
         }
     }
 }

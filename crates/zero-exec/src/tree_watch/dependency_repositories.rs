@@ -10,9 +10,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-use zero_sandbox::path_survey::{self, FileIdentity};
+use zero_sandbox::path_survey;
 
-use super::{CONFIG_FILES, HOOK, REPOSITORY, TreeWatch, code_settings, list_running_hooks};
+use super::known_repository::KnownRepository;
+use super::repository_checks::{CONFIG_FILES, HOOK, code_settings, list_running_hooks};
+use super::{REPOSITORY, TreeWatch, WatchReport, show_path};
 use crate::git_facts::{self, RepositoryLocation};
 use crate::profile::folder_scanner::FolderScanResult;
 use crate::profile::git_repositories::{REMOTE_FOLDERS, REMOTES};
@@ -30,21 +32,22 @@ pub(super) struct DependencyFindings {
     git_folders: BTreeMap<PathBuf, KnownRepository>,
 }
 
-/// The folders of a repository that was checked: others may be moved to the same paths.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct KnownRepository {
-    git: FileIdentity,
-    hooks: Option<FileIdentity>,
-}
-
-impl KnownRepository {
-    fn read(git: &Path) -> Option<Self> {
-        let hooks = path_survey::read_identity(&git.join("hooks"));
-        Some(Self { git: path_survey::read_identity(git)?, hooks })
-    }
-}
-
 impl TreeWatch {
+    /// Quarantines what the command left in folders of dependencies.
+    pub(super) fn check_dependencies(&self, found: &FolderScanResult, report: &mut WatchReport) {
+        let findings = self.inspect_dependencies(found);
+        for (path, why) in &findings.code {
+            self.quarantine_path(path, why, report);
+        }
+        self.remember_dependencies(&findings);
+        report.warnings.extend(findings.overlooked.first().map(|folder| {
+            format!(
+                "too many folders of dependencies or build output to search for repositories that run code, from `{}` on; inspect one before you run git in it",
+                show_path(folder)
+            )
+        }));
+    }
+
     /// Finds what the command left in folders of dependencies.
     pub(super) fn inspect_dependencies(&self, found: &FolderScanResult) -> DependencyFindings {
         let may_change = |folder: &&PathBuf| {
@@ -54,10 +57,11 @@ impl TreeWatch {
         };
         let folders: Vec<PathBuf> =
             found.dependency_folders.iter().filter(may_change).cloned().collect();
-        let scan = self.live.scanner.scan_dependencies(&folders);
+        let scan = self.watch_registry.scanner.scan_dependencies(&folders);
         let mut findings =
             DependencyFindings { overlooked: scan.overlooked, ..DependencyFindings::default() };
-        let known = self.live.dependencies.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known =
+            self.watch_registry.dependencies.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for folder in scan.repositories {
             self.inspect_repository(&folder, &known, &mut findings);
         }
@@ -65,8 +69,9 @@ impl TreeWatch {
     }
 
     /// Remembers the repositories that were left alone.
-    pub(super) fn remember_dependencies(&self, findings: &DependencyFindings) {
-        let mut known = self.live.dependencies.lock().unwrap_or_else(PoisonError::into_inner);
+    fn remember_dependencies(&self, findings: &DependencyFindings) {
+        let mut known =
+            self.watch_registry.dependencies.lock().unwrap_or_else(PoisonError::into_inner);
         // The number of a removed folder is given to a later one.
         known.retain(|git, checked| KnownRepository::read(git).as_ref() == Some(&*checked));
         for (git, checked) in &findings.git_folders {

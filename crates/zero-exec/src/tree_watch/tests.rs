@@ -3,8 +3,11 @@
 #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
 use super::*;
 use crate::command_policy::StrictestPolicy;
+use crate::profile::git_repositories::find_repositories;
+use crate::watch_lease::WatchFolder;
 use std::fs;
 use std::os::unix::fs::symlink;
+use zero_sandbox::StateDir;
 
 struct WatchFixture {
     temp: tempfile::TempDir,
@@ -62,9 +65,9 @@ impl WatchFixture {
             start,
             scope,
             watched,
-            watched_paths: held.collect(),
-            deep: found.settings.iter().map(|setting| setting.path()).collect(),
-            unheld: Vec::new(),
+            existing: held.collect(),
+            nested_settings: found.settings.iter().map(|setting| setting.path()).collect(),
+            unmounted: Vec::new(),
             contents: RepositoryContents::read(&found.indexed),
             overlooked: found.overlooked,
             denied_changes: None,

@@ -62,10 +62,12 @@ pub enum WorktreeError {
         id: String,
     },
     /// The repository of the worktree is not what zero made.
-    #[error("the sub-agent replaced the git folder of its worktree, so zero does not use it")]
+    #[error(
+        "the sub-agent replaced the git folder of its worktree, so zero does not take over its commits"
+    )]
     Damaged,
     /// Something still works in the worktree.
-    #[error("a command of the sub-agent does not end, so zero does not use it")]
+    #[error("a command of the sub-agent did not end, so zero does not take over its commits")]
     Busy,
     /// The changes are not in a branch.
     #[error("its worktree is kept in `{}`", folder.display())]

@@ -21,8 +21,8 @@ pub(super) async fn list(
     let Some(members) = members else { return Ok(NodesListResult::default()) };
     let sessions = peer.sessions();
     let nodes = members.nodes.into_iter().map(|node| async move {
-        let asked = ask_status(sessions, &node.name).await;
-        let (answer, problem) = match asked {
+        let status = ask_status(sessions, &node.name).await;
+        let (answer, problem) = match status {
             Ok((status, took)) => (Some((status, took.as_secs_f64() * 1_000.0)), None),
             Err(error) => (None, Some(error.message)),
         };

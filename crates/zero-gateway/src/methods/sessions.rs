@@ -474,9 +474,9 @@ mod tests {
             ..SessionsResolveParams::default()
         };
         let check = |params, expected: Result<SessionSelector, &str>| {
-            let wanted = parse_selector(params).map_err(|error| error.message);
+            let selector = parse_selector(params).map_err(|error| error.message);
             let says = |text: &str| format!("invalid sessions.resolve params: {text}");
-            assert_eq!(wanted, expected.map_err(says));
+            assert_eq!(selector, expected.map_err(says));
         };
         check(params(some("k"), None, None), Ok(SessionSelector::Key("k".into())));
         check(params(None, some("i"), some(" ")), Ok(SessionSelector::Id("i".into())));

@@ -346,8 +346,8 @@ impl McpConnection {
         let following = async {
             for attempt in 0..SUBSCRIBE_ATTEMPTS_MAX {
                 let filter = SubscriptionFilter::builder().tools_list_changed().build();
-                let asked = tokio::time::timeout(SUBSCRIBE_TIMEOUT, peer.listen(filter)).await;
-                let Ok(Ok(mut subscription)) = asked else { return };
+                let subscribed = tokio::time::timeout(SUBSCRIBE_TIMEOUT, peer.listen(filter)).await;
+                let Ok(Ok(mut subscription)) = subscribed else { return };
                 if attempt > 0 {
                     // The list may have changed while there was no subscription.
                     handler.announce_list_change();

@@ -24,7 +24,7 @@ const BATCH_MAX: usize = 64;
 pub struct MessageIntake<R: ConnectionRole> {
     limits: McpMessageLimits,
     diagnostics: ConnectionDiagnostics,
-    ledger: Mutex<PendingRequests>,
+    pending: Mutex<PendingRequests>,
     role: std::marker::PhantomData<R>,
 }
 
@@ -52,27 +52,27 @@ impl<R: ConnectionRole> IntakeOutcome<R> {
 }
 
 impl<R: ConnectionRole> MessageIntake<R> {
-    /// Creates an intake with these limits, which records problems in `troubles`.
+    /// Creates an intake with these limits, which records problems in `diagnostics`.
     pub fn new(limits: McpMessageLimits, diagnostics: ConnectionDiagnostics) -> Self {
-        Self { limits, diagnostics, ledger: Mutex::default(), role: std::marker::PhantomData }
+        Self { limits, diagnostics, pending: Mutex::default(), role: std::marker::PhantomData }
     }
 
     /// Records a message that is about to be sent. Otherwise its answer would count as unsolicited.
     pub fn record_sent(&self, message: &TxJsonRpcMessage<R>) {
-        let mut ledger = self.pending();
+        let mut pending = self.pending();
         match message {
             JsonRpcMessage::Request(request) => {
-                ledger.record_sent(request.id.clone(), R::request_kind(&request.request));
+                pending.record_sent(request.id.clone(), R::request_kind(&request.request));
             }
-            JsonRpcMessage::Response(response) => ledger.finish(&response.id),
+            JsonRpcMessage::Response(response) => pending.finish(&response.id),
             JsonRpcMessage::Error(error) => {
                 if let Some(id) = &error.id {
-                    ledger.finish(id);
+                    pending.finish(id);
                 }
             }
             JsonRpcMessage::Notification(notification) => {
                 if let Some(id) = R::cancelled_request(&notification.notification) {
-                    ledger.forget_sent(id);
+                    pending.forget_sent(id);
                 }
             }
         }
@@ -157,7 +157,7 @@ impl<R: ConnectionRole> MessageIntake<R> {
     }
 
     fn receive_answer(&self, id: &RequestId, envelope: &MessageEnvelope<'_>) -> IntakeOutcome<R> {
-        let Some((id, asked)) = self.pending().take_answered(id) else {
+        let Some((id, kind)) = self.pending().take_answered(id) else {
             self.diagnostics.record_unsolicited_answer();
             return IntakeOutcome::empty();
         };
@@ -166,7 +166,7 @@ impl<R: ConnectionRole> MessageIntake<R> {
                 let error = sanitize::read_error(error, &self.limits);
                 return IntakeOutcome::with_message(JsonRpcMessage::error(error, Some(id)));
             }
-            (Some(result), None) => R::read_result(asked, result, &self.limits, &self.diagnostics),
+            (Some(result), None) => R::read_result(kind, result, &self.limits, &self.diagnostics),
             (Some(_), Some(_)) => Err("it has both a result and an error".into()),
             (None, None) => Err("it has neither a result nor an error".into()),
         };
@@ -301,7 +301,7 @@ impl<R: ConnectionRole> MessageIntake<R> {
     }
 
     fn pending(&self) -> MutexGuard<'_, PendingRequests> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -26,14 +26,14 @@ const GROWTH_MAX: u64 = 40 << 20;
 
 /// The timeouts of servers.
 #[derive(Clone, Copy)]
-struct ServerTimeouts {
+struct TestTimeouts {
     startup: Duration,
     silence: Duration,
     call: Duration,
 }
 
 /// Long timeouts, for servers that are not expected to reach them on any machine.
-const LONG_TIMEOUTS: ServerTimeouts = ServerTimeouts {
+const LONG_TIMEOUTS: TestTimeouts = TestTimeouts {
     startup: Duration::from_secs(300),
     silence: Duration::from_secs(300),
     call: Duration::from_secs(300),
@@ -43,7 +43,7 @@ const LONG_TIMEOUTS: ServerTimeouts = ServerTimeouts {
 /// may have been too busy.
 const SCALES: [u32; 2] = [1, 10];
 
-impl ServerTimeouts {
+impl TestTimeouts {
     /// Timeouts for this expectation: those that are expected to pass are short.
     fn for_expected(expected: &str, scale: u32) -> Self {
         let seconds = |count| Duration::from_secs(count) * scale;
@@ -108,7 +108,7 @@ async fn visit_all(
     let modes: Vec<&str> = rows.iter().map(|(mode, _)| *mode).collect();
     let patience = |at: &str| {
         let expected = rows.iter().find(|(mode, _)| *mode == at).map_or("", |row| row.1);
-        ServerTimeouts::for_expected(expected, scale)
+        TestTimeouts::for_expected(expected, scale)
     };
     let arena = HostileFixture::new(&modes, |mode, definition| patience(mode).apply_to(definition));
     arena.servers.wait_until_ready("good").await.unwrap();
@@ -132,7 +132,7 @@ async fn visit_all(
 async fn check_row(
     arena: &HostileFixture,
     (mode, expected): &BehaviorRow,
-    patience: ServerTimeouts,
+    patience: TestTimeouts,
 ) -> Vec<(&'static str, String)> {
     let visit = arena.visit(mode, json!({})).await;
     let mut faults = Vec::new();
@@ -519,7 +519,7 @@ async fn server_is_confined_by_sandbox() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_answer_is_not_used_for_next_call() {
-    let patience = ServerTimeouts { silence: Duration::from_secs(1), ..LONG_TIMEOUTS };
+    let patience = TestTimeouts { silence: Duration::from_secs(1), ..LONG_TIMEOUTS };
     let arena =
         HostileFixture::new(&["replies-late"], |_, definition| patience.apply_to(definition));
     let first = arena.visit("replies-late", json!({})).await.output;

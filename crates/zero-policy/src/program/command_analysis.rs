@@ -204,6 +204,11 @@ impl CommandAnalysis {
     }
 
     #[must_use]
+    pub(super) fn with_recursive_touches(self, access: FileAccess, paths: &[ShellArg]) -> Self {
+        paths.iter().fold(self, |analysis, path| analysis.with_recursive_touch(access, path))
+    }
+
+    #[must_use]
     pub(super) fn with_host(mut self, host: &ShellArg) -> Self {
         self.hosts.push(host.clone());
         self

@@ -4,10 +4,13 @@
 //! others need a rule, with their known effects added.
 
 mod config_effect;
+mod patch_commands;
 mod push_remote;
 mod read_commands;
 mod remote_commands;
 mod setting_changes;
+mod unknown_arguments;
+mod work_tree_commands;
 mod write_commands;
 
 pub(crate) use self::push_remote::find_push_remote;

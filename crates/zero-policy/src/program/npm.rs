@@ -46,9 +46,10 @@ pub(super) fn expand_command(written: &str) -> String {
     if let Some([_, command]) = aliases.clone().find(|[alias, _]| *alias == name) {
         return (*command).to_owned();
     }
-    let begun = |command: &&str| !name.is_empty() && command.starts_with(&name);
-    let aliases = aliases.filter(|[alias, _]| begun(alias)).map(|[_, command]| *command);
-    let mut fits: Vec<&str> = COMMANDS.iter().copied().filter(begun).chain(aliases).collect();
+    let is_completion = |command: &&str| !name.is_empty() && command.starts_with(&name);
+    let aliases = aliases.filter(|[alias, _]| is_completion(alias)).map(|[_, command]| *command);
+    let mut fits: Vec<&str> =
+        COMMANDS.iter().copied().filter(is_completion).chain(aliases).collect();
     fits.sort_unstable();
     fits.dedup();
     match fits.as_slice() {

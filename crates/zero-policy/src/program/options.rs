@@ -412,9 +412,9 @@ impl<'a> ArgumentReader<'a> {
         let dashes = arg.known_prefix().len() - long.len();
         let attached = (written.len() < long.len())
             .then(|| self.strip(arg, dashes + written.len() + "=".len()));
-        let counts = |entry: &OptionEntry| !entry.in_full_only || entry.name == written;
+        let is_candidate = |entry: &OptionEntry| !entry.in_full_only || entry.name == written;
         let mut fits = self.table.find_long(written);
-        if !fits.iter().any(counts) {
+        if !fits.iter().any(is_candidate) {
             fits = &[];
         }
         let reading = self.table.reading;
@@ -424,7 +424,7 @@ impl<'a> ArgumentReader<'a> {
         }
         let is_exact = matches!(fits, [] | [_]) && fits.iter().all(|entry| entry.name == written);
         let takes_value = fits.iter().any(|entry| {
-            counts(entry)
+            is_candidate(entry)
                 && matches!(entry.takes, OptionValueKind::Value | OptionValueKind::LastValue)
         });
         let value = match attached {

@@ -25,7 +25,7 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
 fn analyze_zero(args: &[ShellArg]) -> CommandAnalysis {
     let Some(first) = args.first() else { return CommandAnalysis::read_only() };
     let rest = args_from(args, 1);
-    let looks = |analysis: CommandAnalysis| add_option_files(analysis, rest);
+    let with_options = |analysis: CommandAnalysis| add_option_files(analysis, rest);
     let asks_help = matches!(args.last().and_then(ShellArg::as_known), Some("--help" | "-h"));
     let plain = |arg: &ShellArg| arg.as_known().is_some_and(|text| text != "--");
     if asks_help && args.iter().all(plain) {
@@ -35,16 +35,18 @@ fn analyze_zero(args: &[ShellArg]) -> CommandAnalysis {
         ("--version" | "-V" | "--help" | "-h" | "help" | "man" | "completions", _) => {
             CommandAnalysis::read_only()
         }
-        ("stats" | "doctor", _) => looks(CommandAnalysis::read_only()),
-        ("audit", "tail" | "show" | "verify") => looks(CommandAnalysis::read_only()),
-        ("config", "get" | "list" | "path" | "schema") => looks(CommandAnalysis::read_only()),
-        ("tools", "list" | "show") => looks(CommandAnalysis::read_only()),
-        ("memory", "list" | "show" | "search") => looks(CommandAnalysis::read_only()),
-        ("policy", "check" | "explain" | "simulate") => looks(CommandAnalysis::read_only()),
+        ("stats" | "doctor", _) => with_options(CommandAnalysis::read_only()),
+        ("audit", "tail" | "show" | "verify") => with_options(CommandAnalysis::read_only()),
+        ("config", "get" | "list" | "path" | "schema") => {
+            with_options(CommandAnalysis::read_only())
+        }
+        ("tools", "list" | "show") => with_options(CommandAnalysis::read_only()),
+        ("memory", "list" | "show" | "search") => with_options(CommandAnalysis::read_only()),
+        ("policy", "check" | "explain" | "simulate") => with_options(CommandAnalysis::read_only()),
         ("policy", "test") => {
             let files =
                 args_from(rest, 1).iter().filter(|arg| !arg.known_prefix().starts_with('-'));
-            looks(files.fold(CommandAnalysis::read_only(), |command_analysis, file| {
+            with_options(files.fold(CommandAnalysis::read_only(), |command_analysis, file| {
                 command_analysis.with_touch(FileAccess::Read, file)
             }))
         }

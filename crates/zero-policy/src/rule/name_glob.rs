@@ -133,10 +133,10 @@ fn fold_letter(letter: char) -> char {
 fn parse_class(letters: &mut std::str::Chars<'_>) -> Result<GlobToken, &'static str> {
     const OPEN: &str = "its `[` is never closed";
     let mut ranges = Vec::new();
-    let mut ahead = letters.clone();
-    let negated = matches!(ahead.next(), Some('!' | '^'));
+    let mut lookahead = letters.clone();
+    let negated = matches!(lookahead.next(), Some('!' | '^'));
     if negated {
-        *letters = ahead;
+        *letters = lookahead;
     }
     loop {
         let low = match letters.next().ok_or(OPEN)? {
@@ -144,16 +144,16 @@ fn parse_class(letters: &mut std::str::Chars<'_>) -> Result<GlobToken, &'static 
             '\\' => letters.next().ok_or(OPEN)?,
             low => low,
         };
-        let mut ahead = letters.clone();
-        let high = match (ahead.next(), ahead.next()) {
+        let mut lookahead = letters.clone();
+        let high = match (lookahead.next(), lookahead.next()) {
             (Some('-'), Some(']')) | (Some('-'), None) => low,
             (Some('-'), Some('\\')) => {
-                let high = ahead.next().ok_or(OPEN)?;
-                *letters = ahead;
+                let high = lookahead.next().ok_or(OPEN)?;
+                *letters = lookahead;
                 high
             }
             (Some('-'), Some(high)) => {
-                *letters = ahead;
+                *letters = lookahead;
                 high
             }
             _ => low,

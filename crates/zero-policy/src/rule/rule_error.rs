@@ -16,7 +16,7 @@ pub enum RuleError {
     )]
     Parentheses(String),
     /// Text follows the pattern.
-    #[error("`{0}` goes on after `)`; a rule ends there")]
+    #[error("`{0}` continues after `)`, where a rule must end")]
     AfterPattern(String),
     /// `Tool()`.
     #[error("`{tool}()` has no pattern; write `{tool}` for everything, or a pattern")]

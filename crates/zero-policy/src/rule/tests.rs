@@ -40,8 +40,8 @@ fn malformed_rule_error_suggests_correction() {
     check_error("Bash git)", "do not match");
     check_error("Bash(git))", "do not match");
     check_error("Bash((git)", "do not match");
-    check_error("Bash(git) x", "goes on after `)`");
-    check_error("Read(a)(b)", "goes on after `)`");
+    check_error("Bash(git) x", "continues after `)`");
+    check_error("Read(a)(b)", "continues after `)`");
     check_error("Bash()", "has no pattern");
     check_error("Bash( )", "has no pattern");
     check_error("Read()", "has no pattern");
@@ -97,7 +97,7 @@ fn malformed_rule_error_suggests_correction() {
     check_error("github__issue(a:x,a:y)", "`a` is listed twice");
     check_error("github__issue(user_id:x,userId:y)", "`userId` is listed twice");
     check_error("github__issue(a:b\\)", "do not match");
-    check_error("github__issue(a:b) x", "goes on after `)`");
+    check_error("github__issue(a:b) x", "continues after `)`");
     check_error("*(a:b)", "there is no tool `*`");
     check_error("github__(x)", "names no MCP tool");
     check_error("github__", "names no MCP tool");

@@ -104,8 +104,8 @@ impl<'a> SecretName<'a> {
         let bare = value.trim_matches(|c: char| !c.is_alphanumeric());
         let is_password = self.word.to_ascii_lowercase().contains("passw");
         let is_prose = bare.bytes().all(|byte| byte.is_ascii_lowercase());
-        let counts = self.word.starts_with('-') || is_password || !is_prose;
-        (counts && bare.chars().count() >= SPACED_CHARS_MIN).then_some(value.len())
+        let is_value = self.word.starts_with('-') || is_password || !is_prose;
+        (is_value && bare.chars().count() >= SPACED_CHARS_MIN).then_some(value.len())
     }
 
     /// The text before it on its line.

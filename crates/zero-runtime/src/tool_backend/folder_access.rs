@@ -56,7 +56,7 @@ impl FolderAccess {
 /// A folder that a user may not work in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the folder `{folder}` is not one that you may work in with the tools of the gateway; {instead} `gateway.folders` of its settings"
+    "the gateway does not run tools in the folder `{folder}` for you; {instead} `gateway.folders` in its settings"
 )]
 pub struct FolderAccessError {
     /// The refused folder, with special characters escaped for display.
@@ -73,7 +73,7 @@ impl FolderAccessError {
             names.push(format!("{} more", allowed.len() - NAMED_MAX));
         }
         let instead = match names.is_empty() {
-            true => "there is none as long as none is named in".to_owned(),
+            true => "the folders where it does are listed under".to_owned(),
             false => format!("work in {}, or have it added to", names.join(", ")),
         };
         Self { folder: shown(folder), instead }
@@ -140,17 +140,17 @@ mod tests {
         }
         check(
             &["/a", "/b"],
-            "the folder `/etc` is not one that you may work in with the tools of the gateway; work in `/a`, `/b`, or have it added to `gateway.folders` of its settings",
+            "the gateway does not run tools in the folder `/etc` for you; work in `/a`, `/b`, or have it added to `gateway.folders` in its settings",
         );
         check(
             &[],
-            "the folder `/etc` is not one that you may work in with the tools of the gateway; there is none as long as none is named in `gateway.folders` of its settings",
+            "the gateway does not run tools in the folder `/etc` for you; the folders where it does are listed under `gateway.folders` in its settings",
         );
         let many: Vec<String> = (1..=7).map(|number| format!("/{number}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         check(
             &many,
-            "the folder `/etc` is not one that you may work in with the tools of the gateway; work in `/1`, `/2`, `/3`, `/4`, `/5`, 2 more, or have it added to `gateway.folders` of its settings",
+            "the gateway does not run tools in the folder `/etc` for you; work in `/1`, `/2`, `/3`, `/4`, `/5`, 2 more, or have it added to `gateway.folders` in its settings",
         );
     }
 }

@@ -10,9 +10,9 @@ use zero_core::ToolError;
 
 use super::Journal;
 use super::change_record::RecordedState;
-use super::change_recorder::{BYTES, INODE, exists};
 use super::change_set::{BeforeState, ChangeSet, SetItem, image_name};
 use super::file_snapshot::FileSnapshot;
+use super::open_set::{BYTES, INODE, exists};
 use super::path_state::{PathState, TreeRoots};
 use crate::state_dir::StateDir;
 

@@ -4,7 +4,6 @@
 //! made. A failure here never makes the command fail: a change that cannot be recorded is a loss,
 //! which the summary names.
 
-use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,32 +11,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, FileType as KernelFileType, Mode, OFlags, Stat, StatxFlags};
+use rustix::fs::{AtFlags, FileType as KernelFileType, OFlags, Stat, StatxFlags};
 use rustix::io::Errno;
-use zero_core::text_shortening::one_line;
 use zero_core::{ByteSize, ToolError};
 
 use super::change_set::{
-    self, BeforeState, ChangeSet, LOG, LogLine, SetHeader, SetItem, SetLimits, SetOrigin,
-    SetSummary, image_name, portable,
+    self, BeforeState, LOG, LOSSES_MAX, LogLine, SetHeader, SetLimits, SetOrigin, SetSummary,
+    describe_loss, image_name, portable,
 };
 use super::file_copy;
-use super::git_index;
 use super::journal_store::JournalStore;
-use super::path_state::{InodeKey, PathSlot, PathState, TreeRoots, inode_key, list_names};
+use super::open_set::{BYTES, INODE, OpenSet, TREE, exists};
+use super::path_state::{PathSlot, PathState, TreeRoots, inode_key, list_names};
+use super::set_completion::{SetEnding, complete_set};
 use crate::command_capture::capture_guard::CaptureGuard;
-use crate::disk_space::DiskSpace;
-use crate::state_dir::StateDir;
 
-/// Suffixes of the files of an image; see [`change_set`].
-pub(super) const INODE: &str = "inode";
-pub(super) const BYTES: &str = "bytes";
-pub(super) const TREE: &str = "tree";
+/// Suffix of a copy that is not complete.
 const BYTES_DRAFT: &str = "draft";
 
-/// Most losses that are named, and the longest of them.
-const LOSSES_MAX: usize = 20;
-const PATH_CHARS_MAX: usize = 300;
 /// Most bytes that are copied before a command writes to them: the command waits for the copies.
 const COPY_BYTES_MAX: ByteSize = ByteSize::megabytes(500);
 /// Most paths of one set, and of one that is open for days.
@@ -65,31 +56,6 @@ struct KeptFolder {
     path: PathBuf,
     handle: Arc<OwnedFd>,
     since: Instant,
-}
-
-/// A set in progress.
-#[derive(Debug)]
-struct OpenSet {
-    id: u64,
-    dir: StateDir,
-    header: SetHeader,
-    /// The open folder of the set.
-    handle: OwnedFd,
-    /// Locked as long as the set is in progress.
-    log: File,
-    lines: Vec<(Option<PathBuf>, BeforeState)>,
-    by_path: HashMap<PathBuf, usize>,
-    /// Images of the files that have one.
-    by_inode: HashMap<InodeKey, u64>,
-    /// The states of these files when their image was made.
-    states: HashMap<u64, PathState>,
-    copied: HashSet<u64>,
-    /// Files that are too large to copy; a loss if they are changed.
-    uncopied: HashMap<u64, String>,
-    next_image: u64,
-    copied_bytes: u64,
-    /// How much may be copied, by the free space at the start.
-    copy_room: u64,
 }
 
 /// What is known of a path.
@@ -150,8 +116,7 @@ impl ChangeRecorder {
     ) -> io::Result<Self> {
         let dir = store.set_dir(id);
         let (header, lines) = change_set::read_log(&dir)?;
-        let handle = open_folder(&dir)?;
-        let mut set = OpenSet::new(id, dir, header, handle, log);
+        let mut set = OpenSet::new(id, dir, header, log)?;
         let mut losses = Vec::new();
         for line in lines {
             match line {
@@ -268,7 +233,7 @@ impl ChangeRecorder {
     }
 
     fn add_loss(&mut self, path: &Path, error: &io::Error) {
-        self.note_loss(&format!("`{}`: {error}", path_line(path)));
+        self.note_loss(&describe_loss(path, error));
     }
 
     fn knowledge(&self, path: &Path) -> PathKnowledge {
@@ -520,8 +485,7 @@ impl ChangeRecorder {
                 let mut log = dir.create_new(LOG)?;
                 log.lock()?;
                 change_set::write_line(&mut log, &header)?;
-                let handle = open_folder(&dir)?;
-                *none = Some(OpenSet::new(id, dir, header, handle, log));
+                *none = Some(OpenSet::new(id, dir, header, log)?);
             }
         }
         self.set.as_mut().ok_or_else(|| io::ErrorKind::Other.into())
@@ -620,7 +584,7 @@ impl ChangeRecorder {
             return Ok((!summary.losses.is_empty()).then_some((0, summary)));
         };
         let id = set.id;
-        let finished = set.finish(&roots, losses, ending);
+        let finished = complete_set(set, &roots, losses, ending);
         let finished = finished.map_err(|error| store.set_error(id, &error))?;
         match finished {
             Some(mut summary) => {
@@ -666,281 +630,6 @@ impl ChangeRecorder {
             }
         }
     }
-}
-
-/// How a set is finished.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SetEnding {
-    Regular,
-    /// By another process, after a crash.
-    AfterCrash,
-}
-
-impl OpenSet {
-    fn new(id: u64, dir: StateDir, header: SetHeader, handle: OwnedFd, log: File) -> Self {
-        let space = DiskSpace::measure(&handle);
-        Self {
-            id,
-            dir,
-            header,
-            handle,
-            log,
-            lines: Vec::new(),
-            by_path: HashMap::new(),
-            by_inode: HashMap::new(),
-            states: HashMap::new(),
-            copied: HashSet::new(),
-            uncopied: HashMap::new(),
-            next_image: 0,
-            copied_bytes: 0,
-            copy_room: space.map_or(u64::MAX, DiskSpace::room_for_copies),
-        }
-    }
-
-    fn append(&mut self, line: &LogLine) -> io::Result<()> {
-        change_set::write_line(&mut self.log, line)
-    }
-
-    fn insert(&mut self, path: Option<PathBuf>, before: BeforeState) {
-        match &before {
-            BeforeState::File { image, inode, state } => {
-                self.next_image = self.next_image.max(image + 1);
-                self.by_inode.insert(*inode, *image);
-                self.states.entry(*image).or_insert_with(|| state.clone());
-            }
-            BeforeState::Stored { image, .. } => self.next_image = self.next_image.max(image + 1),
-            _ => {}
-        }
-        if let Some(path) = &path {
-            self.by_path.insert(path.clone(), self.lines.len());
-        }
-        self.lines.push((path, before));
-    }
-
-    fn mark_complete(&mut self, path: &Path) {
-        let line = self.by_path.get(path).and_then(|at| self.lines.get_mut(*at));
-        if let Some((_, BeforeState::Folder { is_complete, .. })) = line {
-            *is_complete = true;
-        }
-    }
-
-    /// Whether a path is an index of git that stages what it did before.
-    fn is_refreshed(&self, roots: &TreeRoots, path: &Path, image: u64) -> bool {
-        let Some(staged) = roots.staged(path) else { return false };
-        let kind = if exists(&self.dir, &image_name(image, BYTES)) { BYTES } else { INODE };
-        git_index::read_digest(&self.handle, image_name(image, kind)) == Some(staged)
-    }
-
-    fn finish(
-        mut self,
-        roots: &TreeRoots,
-        losses: Vec<String>,
-        ending: SetEnding,
-    ) -> io::Result<Option<SetSummary>> {
-        let mut lines = std::mem::take(&mut self.lines);
-        lines.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let mut summary = SetSummary {
-            losses,
-            is_interrupted: ending == SetEnding::AfterCrash,
-            ..SetSummary::default()
-        };
-        let mut items = Vec::new();
-        let mut used = HashSet::new();
-        // Images of files that are not where they were.
-        let mut away = HashSet::new();
-        let mut moved = HashSet::new();
-        // Where files are now, if there were any before.
-        let mut places = HashMap::new();
-        let may_move = lines.iter().any(|(_, before)| matches!(before, BeforeState::File { .. }));
-        // Nothing is known of these, so they are not undone.
-        let mut unread = Vec::new();
-        // A path that does not exist, so that nothing below it does.
-        let mut absent: Option<PathBuf> = None;
-        for (path, before) in lines {
-            let after = match (&path, &before) {
-                (Some(path), _)
-                    if absent.as_ref().is_some_and(|absent| path.starts_with(absent)) =>
-                {
-                    PathState::Absent
-                }
-                (Some(path), _) => match roots.state(path) {
-                    Ok(after) => after,
-                    Err(errno) => {
-                        unread.push((path.clone(), errno));
-                        continue;
-                    }
-                },
-                (None, BeforeState::File { image, .. }) => {
-                    let folder = Arc::new(rustix::io::fcntl_dupfd_cloexec(&self.handle, 0)?);
-                    let slot = PathSlot { folder, name: image_name(*image, INODE).into() };
-                    let stat = slot.stat()?;
-                    let state = stat.map(|stat| PathState::from_stat(&slot, &stat)).transpose()?;
-                    state.unwrap_or(PathState::Absent)
-                }
-                (None, _) => continue,
-            };
-            if let (Some(path), PathState::Absent, BeforeState::Folder { .. }) =
-                (&path, &after, &before)
-                && absent.as_ref().is_none_or(|absent| !path.starts_with(absent))
-            {
-                absent = Some(path.clone());
-            }
-            let inode_now = |path: &Path| {
-                if after == PathState::Absent {
-                    return None;
-                }
-                let stat = roots.slot(path).and_then(|slot| slot.stat());
-                stat.ok().flatten().map(|stat| inode_key(&stat))
-            };
-            match (&before, &after) {
-                (BeforeState::Absent, PathState::Absent) => continue,
-                (BeforeState::Absent, _) => summary.created += 1,
-                (BeforeState::File { image, state, .. }, _)
-                    if path.as_deref().is_some_and(|path| {
-                        state.mode() == after.mode() && self.is_refreshed(roots, path, *image)
-                    }) =>
-                {
-                    continue;
-                }
-                (BeforeState::File { image, state, inode }, _) => {
-                    let here = path.as_deref().and_then(inode_now) == Some(*inode);
-                    if state == &after && (here || path.is_none()) {
-                        continue;
-                    }
-                    if here || path.is_none() || after != PathState::Absent {
-                        summary.changed += 1;
-                    } else {
-                        summary.removed += 1;
-                    }
-                    summary.bytes += state.bytes();
-                    summary.losses.extend(self.uncopied.get(image).cloned());
-                    used.insert(*image);
-                    if !here {
-                        away.insert(*image);
-                    }
-                }
-                (BeforeState::Symlink { target }, PathState::Symlink { target: now })
-                    if target == now =>
-                {
-                    continue;
-                }
-                (BeforeState::Folder { mode, .. }, PathState::Folder { mode: now })
-                    if mode == now =>
-                {
-                    continue;
-                }
-                (BeforeState::Stored { image, .. }, _) => {
-                    used.insert(*image);
-                    summary.removed += u64::from(after == PathState::Absent);
-                    summary.changed += u64::from(after != PathState::Absent);
-                }
-                (_, PathState::Absent) => summary.removed += 1,
-                _ => summary.changed += 1,
-            }
-            summary.bytes += after.bytes();
-            let is_new_folder = !matches!(before, BeforeState::Folder { .. })
-                && matches!(after, PathState::Folder { .. });
-            if let (true, Some(path), PathState::File { .. }) = (may_move, &path, &after)
-                && let Some(inode) = inode_now(path)
-            {
-                places.insert(inode, portable(path));
-            }
-            let stored = path.as_deref().map(portable);
-            let staged = path.as_deref().and_then(|path| roots.staged(path));
-            let item =
-                SetItem { path: stored, before: Some(before), after, moved_to: None, staged };
-            items.push(item);
-            if let (true, Some(path)) = (is_new_folder, &path) {
-                let walked = roots.walk(path, &mut |path, after, stat| {
-                    summary.created += 1;
-                    summary.bytes += after.bytes();
-                    let staged = roots.staged(&path);
-                    let path = Some(portable(&path));
-                    if let (true, PathState::File { .. }, Some(path)) = (may_move, &after, &path) {
-                        places.insert(inode_key(stat), path.clone());
-                    }
-                    items.push(SetItem { path, before: None, after, moved_to: None, staged });
-                });
-                unread.extend(walked.unwrap_or_else(|errno| vec![(path.clone(), errno)]));
-            }
-        }
-        let room = LOSSES_MAX.saturating_sub(summary.losses.len());
-        let unread = unread.iter().take(room);
-        summary
-            .losses
-            .extend(unread.map(|(path, errno)| format!("`{}`: {errno}", path_line(path))));
-        // A file that only moved is found there again, and needs no further link meanwhile.
-        for item in &mut items {
-            if let Some(BeforeState::File { image, inode, .. }) = &item.before
-                && away.contains(image)
-                && let Some(place) = places.get(inode)
-            {
-                item.moved_to = Some(place.clone());
-                moved.insert(*image);
-            }
-        }
-        away.retain(|image| !moved.contains(image));
-        if items.is_empty() && summary.losses.is_empty() {
-            return Ok(None);
-        }
-        for name in self.dir.list_names()? {
-            let image = name.split_once('.').and_then(|(image, _)| image.parse::<u64>().ok());
-            match image {
-                // The file is where it was: a further link would only make others wonder.
-                Some(image) if name.ends_with(INODE) && !away.contains(&image) => {
-                    self.dir.remove(&name)?;
-                }
-                Some(image) if used.contains(&image) => {
-                    summary.held_bytes += held_bytes(&self.handle, &self.dir, &name);
-                }
-                // A tree is never dropped: it is the only copy.
-                Some(_) if !name.ends_with(TREE) => self.dir.remove(&name)?,
-                _ => {}
-            }
-        }
-        let set = ChangeSet { header: self.header, summary: summary.clone(), items };
-        set.write(&self.dir)?;
-        Ok(Some(summary))
-    }
-}
-
-/// A path for a message: that of a very deep folder would be thousands of characters.
-fn path_line(path: &Path) -> String {
-    one_line(&path.to_string_lossy(), PATH_CHARS_MAX)
-}
-
-/// Bytes on disk that a file of an image keeps from being freed.
-fn held_bytes(handle: &OwnedFd, dir: &StateDir, name: &str) -> u64 {
-    match rustix::fs::statat(handle, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) if KernelFileType::from_raw_mode(stat.st_mode) == KernelFileType::Directory => {
-            tree_bytes(&dir.path().join(name))
-        }
-        // Another name of it is in use.
-        Ok(stat) if stat.st_nlink > 1 => 0,
-        Ok(stat) => u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512),
-        Err(_) => 0,
-    }
-}
-
-fn tree_bytes(folder: &Path) -> u64 {
-    let mut bytes = 0;
-    let add = &mut |_: PathBuf, state: PathState, _: &Stat| bytes += state.bytes();
-    if let (Some(parent), Ok(roots)) =
-        (folder.parent(), TreeRoots::open(folder.parent().into_iter()))
-    {
-        debug_assert!(folder.starts_with(parent));
-        let _ = roots.walk(folder, add);
-    }
-    bytes
-}
-
-pub(super) fn exists(dir: &StateDir, name: &str) -> bool {
-    dir.path().join(name).symlink_metadata().is_ok()
-}
-
-fn open_folder(dir: &StateDir) -> io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(dir.path(), flags, Mode::empty())?)
 }
 
 /// A folder without permission to write cannot be moved, since its `..` changes.

@@ -13,9 +13,10 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 
-use super::change_recorder::{BYTES, ChangeRecorder, INODE, TREE, exists};
+use super::change_recorder::ChangeRecorder;
 use super::change_set::{BeforeState, ChangeSet, SetItem, image_name};
 use super::file_copy;
+use super::open_set::{BYTES, INODE, TREE, exists};
 use super::path_state::{PathSlot, PathState, TreeRoots, inode_key};
 use crate::state_dir::StateDir;
 

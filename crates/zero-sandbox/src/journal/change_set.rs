@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use zero_core::ByteSize;
+use zero_core::text_shortening::one_line;
 
 use super::path_state::PathState;
 use super::portable_path::PortablePath;
@@ -35,6 +36,9 @@ pub(super) const UNDONE: &str = "undone";
 const LINES_MAX: usize = 4_000_000;
 /// Longest line: a path in JSON, as numbers, twice.
 const LINE_BYTES_MAX: u64 = 256 * 1024;
+/// Most losses that are named, and the longest path of them.
+pub(super) const LOSSES_MAX: usize = 20;
+const PATH_CHARS_MAX: usize = 300;
 
 /// How much is kept to undo commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -288,6 +292,12 @@ impl JsonLineReader {
         }
         Ok(Some(serde_json::from_slice(&self.line)?))
     }
+}
+
+/// A path that cannot be undone, and why. That of a very deep folder would be thousands of
+/// characters, so it is shortened.
+pub(super) fn describe_loss(path: &Path, error: &dyn std::fmt::Display) -> String {
+    format!("`{}`: {error}", one_line(&path.to_string_lossy(), PATH_CHARS_MAX))
 }
 
 /// The path as it is stored.

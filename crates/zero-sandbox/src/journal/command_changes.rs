@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use zero_core::{ErrorReason, ErrorType, ToolError};
 
-use super::change_recorder::{ChangeRecorder, SetEnding};
+use super::change_recorder::ChangeRecorder;
 use super::change_restore::{self, ChangeConflict};
 use super::change_set::{self, ChangeSet, END, LOG, SetLimits, SetOrigin, SetSummary, UNDONE};
 use super::path_state::TreeRoots;
+use super::set_completion::SetEnding;
 use super::{ChangeState, Journal, JournalEntry, UndoConflictPolicy, UndoOrigin};
 use crate::command_capture::capture_guard::CaptureGuard;
 
@@ -227,7 +228,7 @@ impl Journal {
     fn shared_error(&self, id: u64, found: &[ChangeConflict]) -> ToolError {
         let count = found.len();
         let mut message = format!(
-            "change {id} was made beside you, and {count} of its files existed before: what you or others wrote to them meanwhile would be undone, too; force the undo with `--yes`"
+            "change {id} was made in the background, and {count} of its files existed before: what you or others wrote to them meanwhile would be undone, too; force the undo with `--yes`"
         );
         let paths: Vec<String> =
             found.iter().map(|shared| self.workspace.display_path(&shared.path)).collect();

@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 use zero_core::{ErrorReason, ToolError};
 
 use super::change_record::{ChangeRecord, RecordedState};
-use super::change_recorder::{BYTES, INODE};
 use super::change_restore::{self, ChangeConflict};
 use super::change_set::{self, BeforeState, ChangeSet, END, image_name};
 use super::content_digest::sha256;
 use super::file_snapshot::FileSnapshot;
+use super::open_set::{BYTES, INODE};
 use super::path_state::PathState;
 use super::{ChangeState, Journal, UndoConflictPolicy, UndoOrigin};
 use crate::state_dir::StateDir;

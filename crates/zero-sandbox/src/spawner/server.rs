@@ -253,7 +253,7 @@ impl SpawnerServer {
     /// Runs in a worker: waits for commands and supervises them one after another.
     fn run_worker(&mut self, orders: &OwnedFd) {
         let Ok(signals) = supervisor::become_reaper() else { return };
-        let spare = HostCapabilities { places: &self.places, layers: &self.layers };
+        let capabilities = HostCapabilities { places: &self.places, layers: &self.layers };
         let (mut groups, mut next_sandbox) = (CommandCgroups::join_ahead(&self.places), None);
         // Ends when the worker is not to be reused.
         loop {
@@ -262,13 +262,13 @@ impl SpawnerServer {
                 &signals,
                 next_sandbox,
                 &mut groups,
-                &spare,
+                &capabilities,
             );
             let Some((fds, sandbox)) = order else { return };
             let mut fds = fds.into_iter();
             let (Some(order), Some(channel)) = (fds.next(), fds.next()) else { return };
             let handles = SpawnHandles { order, channel, stdio: fds.collect() };
-            match supervisor::supervise(handles, &signals, groups, sandbox, &spare, orders) {
+            match supervisor::supervise(handles, &signals, groups, sandbox, &capabilities, orders) {
                 Some((kept, sandbox)) => (groups, next_sandbox) = (kept, Some(sandbox)),
                 None => return,
             }

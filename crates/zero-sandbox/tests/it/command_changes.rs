@@ -571,7 +571,7 @@ fn command_that_becomes_job_is_recorded_and_undone_after_a_question() {
     assert_eq!((output.as_str(), outcome.totals.losses.len()), ("ok\n", 0));
     let id = outcome.id.unwrap();
     let refused = lab.journal.undo_set(id, UndoConflictPolicy::Refuse).unwrap_err();
-    assert!(refused.message.contains("was made beside you"), "{}", refused.message);
+    assert!(refused.message.contains("was made in the background"), "{}", refused.message);
     assert!(refused.message.ends_with("\n  old"), "{}", refused.message);
     lab.journal.undo_set(id, UndoConflictPolicy::Overwrite).unwrap();
     assert_eq!(snapshot(&lab.tree()).len(), 1);

@@ -150,12 +150,12 @@ mod tests {
     use crate::model::{ModelErrorKind, ModelReply, ModelStopReason};
 
     /// Answers each request with these events.
-    struct ScriptedModel {
+    struct FixedEventModel {
         info: ModelInfo,
         events: Vec<Result<ModelEvent, ModelError>>,
     }
 
-    impl ModelClient for ScriptedModel {
+    impl ModelClient for FixedEventModel {
         fn info(&self) -> &ModelInfo {
             &self.info
         }
@@ -175,7 +175,7 @@ mod tests {
             takes_images: true,
             prices: None,
         };
-        Arc::new(ScriptedModel { info, events })
+        Arc::new(FixedEventModel { info, events })
     }
 
     fn says(text: &str) -> Result<ModelEvent, ModelError> {

@@ -98,8 +98,9 @@ impl WorkspaceSettings {
     /// Sandbox properties that commands may run without.
     pub fn weaker_properties(&self) -> Vec<SandboxProperty> {
         let words = self.text_values("sandbox.weaker");
-        let meant = |property: &SandboxProperty| words.iter().any(|word| word == property.as_str());
-        SandboxProperty::ALL.into_iter().filter(meant).collect()
+        let is_listed =
+            |property: &SandboxProperty| words.iter().any(|word| word == property.as_str());
+        SandboxProperty::ALL.into_iter().filter(is_listed).collect()
     }
 
     /// Listed writable and readable paths that no setting may open, and paths to hide that cannot be resolved.

@@ -24,12 +24,12 @@ pub(super) struct ClosestMatch {
     pub(super) excerpt: String,
 }
 
-/// Returns the place in `text` that is most similar to `wanted`.
-pub(super) fn find_closest(text: &str, wanted: &str) -> Option<ClosestMatch> {
+/// Returns the place in `text` that is most similar to `sought`.
+pub(super) fn find_closest(text: &str, sought: &str) -> Option<ClosestMatch> {
     let lines: Vec<&str> = text.lines().take(LINES_MAX).collect();
-    let wanted: Vec<&str> =
-        wanted.lines().skip_while(|line| line.trim().is_empty()).take(WANTED_LINES_MAX).collect();
-    let first = wanted.first()?;
+    let sought: Vec<&str> =
+        sought.lines().skip_while(|line| line.trim().is_empty()).take(WANTED_LINES_MAX).collect();
+    let first = sought.first()?;
     // The first line finds candidates; the following lines decide among the best of them.
     let mut candidates: Vec<(usize, f64)> = lines
         .iter()
@@ -39,8 +39,8 @@ pub(super) fn find_closest(text: &str, wanted: &str) -> Option<ClosestMatch> {
         .collect();
     candidates.sort_by(|a, b| b.1.total_cmp(&a.1));
     let whole = |at: usize| -> f64 {
-        let pairs = wanted.iter().zip(&lines[at..]);
-        pairs.map(|(wanted, line)| similarity(line, wanted)).sum::<f64>() / wanted.len() as f64
+        let pairs = sought.iter().zip(&lines[at..]);
+        pairs.map(|(sought, line)| similarity(line, sought)).sum::<f64>() / sought.len() as f64
     };
     let best = candidates
         .into_iter()
@@ -49,7 +49,7 @@ pub(super) fn find_closest(text: &str, wanted: &str) -> Option<ClosestMatch> {
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
     let at = best.0;
     let from = at.saturating_sub(CONTEXT_LINES);
-    let to = (at + wanted.len() + CONTEXT_LINES).min(lines.len()).min(from + SHOWN_LINES_MAX);
+    let to = (at + sought.len() + CONTEXT_LINES).min(lines.len()).min(from + SHOWN_LINES_MAX);
     let shown: Vec<&str> = lines[from..to].iter().map(|line| head_chars(line, CHARS_MAX)).collect();
     Some(ClosestMatch { line: at + 1, excerpt: number_lines(from as u64 + 1, &shown.join("\n")) })
 }

@@ -48,9 +48,9 @@ impl ScriptedUser {
 }
 
 /// Counts a question as shown until it is answered or withdrawn.
-struct ShownQuestion<'a>(&'a ScriptedUser);
+struct QuestionGuard<'a>(&'a ScriptedUser);
 
-impl Drop for ShownQuestion<'_> {
+impl Drop for QuestionGuard<'_> {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::SeqCst);
     }
@@ -71,7 +71,7 @@ impl Approver for ScriptedUser {
                 return ApprovalAnswer::AllowOnce.into();
             }
             self.open.fetch_add(1, Ordering::SeqCst);
-            let _shown = ShownQuestion(self);
+            let _shown = QuestionGuard(self);
             self.questions.lock().unwrap().push(question.clone());
             match Self::reply(question) {
                 Some(reply) => reply,

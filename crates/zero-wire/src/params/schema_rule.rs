@@ -193,9 +193,9 @@ impl SchemaRule {
             return true;
         }
         // `null` is allowed for every optional field, so it is not mentioned.
-        let wanted = self.types.iter().filter(|kind| **kind != JsonType::Null);
-        let wanted: Vec<&str> = wanted.map(|kind| kind.name()).collect();
-        problems.add(path, &format!("must be {}", wanted.join(",")));
+        let expected = self.types.iter().filter(|kind| **kind != JsonType::Null);
+        let expected: Vec<&str> = expected.map(|kind| kind.name()).collect();
+        problems.add(path, &format!("must be {}", expected.join(",")));
         false
     }
 

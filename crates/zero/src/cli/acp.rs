@@ -36,10 +36,11 @@ Exit codes: 0 the editor closed the connection (with --login: the key is stored)
 usage."
 )]
 pub struct AcpArgs {
-    /// Key of the zero session for every editor session [default: a new one each, acp:UUID]
+    /// Key of the zero session that all editor sessions use [default: a new session, acp:UUID, for
+    /// each]
     #[arg(long, value_name = "KEY", conflicts_with = "session_label")]
     pub session: Option<String>,
-    /// Label of the zero session for every editor session
+    /// Label of the zero session that all editor sessions use
     #[arg(long, value_name = "LABEL")]
     pub session_label: Option<String>,
     /// Reset a session when the editor opens it

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Commands that agents or `zero tools call Bash` start with `run_in_background` are jobs. A job
-goes on after the prompt or call that started it. The gateway and editors end their jobs when they
+continues after the prompt or call that started it. The gateway and editors end their jobs when they
 end; jobs of `zero run` and `zero tools call` run until they end by themselves or you kill them, at
 most for 7 days. A later prompt in the same session, or a later call in the same folder, can read
 and end them. Deleting, resetting or pruning a session ends its jobs.

@@ -13,7 +13,7 @@ nothing changes.
 
 Providers: openai, anthropic, gemini, openrouter, mistral, deepseek, xai, groq, cerebras, together,
 fireworks; ollama, llamacpp, lmstudio and vllm on this machine, which need no key. Any other name
-needs --base-url and --model: a server with chat completions.
+stands for a server with a chat completions API, and needs --base-url and --model.
 
 Examples:
   zero login                                           choose step by step
@@ -30,7 +30,7 @@ pub struct LoginArgs {
     /// Read the key from stdin
     #[arg(long)]
     pub key_stdin: bool,
-    /// Model to use, by the provider's name for it [default: a usual one of the provider]
+    /// Model to use, by the provider's name for it [default: zero chooses one of the provider's]
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
     /// Address of the server, such as `http://127.0.0.1:8000/v1` [default: that of the provider]

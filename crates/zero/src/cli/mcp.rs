@@ -66,8 +66,8 @@ pub struct McpServeArgs {
     /// Permission mode: ask, accept-edits, plan or auto [default: from settings, or ask]
     #[arg(long, value_name = "MODE", value_parser = super::value_parsers::mode(), hide_possible_values = true)]
     pub mode: Option<PermissionMode>,
-    /// Approve what zero would ask about, but no denied call, no host that only a project's file
-    /// names, and no host that is first seen when a command connects to it
+    /// Approve what zero would ask about. Does not approve denied calls, hosts that only a project's
+    /// file names, or hosts that a command first contacts while it runs
     #[arg(long)]
     pub yes: bool,
     /// Limits to change.

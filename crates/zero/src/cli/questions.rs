@@ -9,10 +9,10 @@ use super::gateway::RemoteGatewayArgs;
 /// `zero questions`
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "A question of a run waits until you answer it: no time limit answers it for you. It survives the
-end of zero and of the machine, if the tools of its session run with the gateway, as they do with
+    after_help = "A question of a run waits until you answer it: no time limit answers it for you. It survives a
+restart of zero or of the machine, if the tools of its session run with the gateway, as they do with
 `zero run --park`. The first answer counts. zero checks the call again when you answer, and asks
-again if it would do something else than what you saw.
+again if the call would now do something other than what you saw.
 
 Answers to a call:
   allow_once      this call
@@ -25,8 +25,8 @@ Examples:
   zero run --park \"publish the package\"         stops at the first question
   zero questions list
   zero questions show ask_1f…                    what the call would do, with its diff
-  zero questions answer ask_1f… allow_once       and continues the run here
-  zero questions answer ask_1f… '{\"answer\": \"b\"}' for a form"
+  zero questions answer ask_1f… allow_once       continues the run here
+  zero questions answer ask_1f… '{\"answer\": \"b\"}'   answers a form"
 )]
 pub enum QuestionsCommand {
     /// List the questions that wait for an answer, oldest first

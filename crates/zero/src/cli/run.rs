@@ -16,7 +16,7 @@ use super::value_parsers;
   zero run \"/read README.md\"                  needs no model
   zero run \"why does the build fail?\"         needs a model: see below
   zero run --mode accept-edits --yes \"fix the typos in docs/\"
-  git diff | zero run \"review this\"            attach stdin to the prompt
+  git diff | zero run \"review this\"           attach stdin to the prompt
   zero run - < prompt.md                      read the prompt from stdin
   zero run -c \"go on\"                         continue the last session of this folder
   zero run --resume \"go on\"                   pick a session of this folder
@@ -42,8 +42,8 @@ pub struct RunArgs {
     /// The session, and how it is shown.
     #[command(flatten)]
     pub options: SessionArgs,
-    /// Approve what zero would ask about, but no denied call, no host that only a project's file
-    /// names, and no host that is first seen when a command connects to it
+    /// Approve what zero would ask about. Does not approve denied calls, hosts that only a project's
+    /// file names, or hosts that a command first contacts while it runs
     #[arg(long)]
     pub yes: bool,
     /// What to print on stdout: the answer as text, one JSON object at the end, or one JSON object

@@ -13,7 +13,7 @@ skills in zero/skills beside your settings, then those of the workspace in .zero
 .agents/skills and .claude/skills. If two have the same name, the first one is used.
 
 Examples:
-  zero skills                       list the skills, and what is wrong with others
+  zero skills                       list the skills, and the errors in those that cannot be used
   zero skills --json | jq .skills
   zero tools call Skill '{\"skill\": \"deploy\"}'
 

@@ -5,7 +5,7 @@ use clap::Args;
 /// `zero update`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "zero looks for releases only when you run this command. It fetches the sums of the newest release from
+    after_help = "zero looks for releases only when you run this command. It fetches the checksums of the newest release from
 the address that zero was installed from, or `update.address` in your settings, verifies their
 signature, and replaces zero in one step if the release is newer. If a package manager installed zero,
 it prints the command that updates it. With `update.enabled` false, it does nothing.

@@ -13,12 +13,13 @@ use super::value_parsers::look_back;
   zero usage --by model --since 30d
   zero usage --by session --json
 
-Counts what the ledger of the sessions of this machine says, also of deleted sessions, for 400 days.
-A run counts on the day it began. `budgets` in your settings limits what is spent.
+The figures come from the sessions of this machine. zero keeps them for 400 days, also after a
+session was deleted. A run belongs to the day on which it began. To limit what runs spend, set
+`budgets`.
 
 Exit codes: 0 done, 1 error, 2 wrong usage.")]
 pub struct UsageArgs {
-    /// Group rows by
+    /// What each row stands for
     #[arg(long, value_name = "GROUP", value_enum, default_value_t = UsageGrouping::Day)]
     pub by: UsageGrouping,
     /// Time span to include, such as `12h` or `30d`

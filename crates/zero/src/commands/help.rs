@@ -63,8 +63,8 @@ fn is_command(words: &[String]) -> bool {
 /// The page with this name: `undo`, `how-to/undo`, or with blanks, `package managers`.
 fn find_topic(words: &[String]) -> Option<&'static HelpTopic> {
     let requested_topic = words.join("-").to_lowercase();
-    let wanted = requested_topic.strip_suffix(".md").unwrap_or(&requested_topic);
-    TOPICS.iter().find(|topic| topic.name == wanted || topic.full_name() == wanted)
+    let name = requested_topic.strip_suffix(".md").unwrap_or(&requested_topic);
+    TOPICS.iter().find(|topic| topic.name == name || topic.full_name() == name)
 }
 
 fn unknown_topic(words: &[String]) -> UsageError {
@@ -72,11 +72,11 @@ fn unknown_topic(words: &[String]) -> UsageError {
     let known = command();
     let commands = known.get_subcommands().filter(|command| !command.is_hide_set());
     let names = commands.map(Command::get_name).chain(TOPICS.iter().map(|topic| topic.name));
-    let near = suggest_names(&requested_topic.replace(' ', "-"), names, SUGGESTIONS_MAX);
-    let near: Vec<String> = near.iter().map(|name| format!("`zero help {name}`")).collect();
-    let hint = match &near[..] {
+    let similar = suggest_names(&requested_topic.replace(' ', "-"), names, SUGGESTIONS_MAX);
+    let similar: Vec<String> = similar.iter().map(|name| format!("`zero help {name}`")).collect();
+    let hint = match &similar[..] {
         [] => String::new(),
-        near => format!("did you mean {}? ", near.join(", ")),
+        similar => format!("did you mean {}? ", similar.join(", ")),
     };
     UsageError(format!(
         "there is no page or command `{requested_topic}`; {hint}`zero help topics` lists the pages"

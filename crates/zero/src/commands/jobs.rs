@@ -112,11 +112,11 @@ fn print_output(
     args: &JobsOutputArgs,
 ) -> anyhow::Result<ExitOutcome> {
     let (job, _) = find(registry, &args.id)?;
-    let gone = || format!("the output of `{}` is no longer stored", args.id);
-    let path = job.spill_file().map(Path::new).with_context(gone)?;
-    let (folder, name) = path.parent().zip(path.file_name()).with_context(gone)?;
+    let no_output = || format!("the output of `{}` is no longer stored", args.id);
+    let path = job.spill_file().map(Path::new).with_context(no_output)?;
+    let (folder, name) = path.parent().zip(path.file_name()).with_context(no_output)?;
     let name = name.to_string_lossy();
-    let mut file = StateDir::new(folder).open(&name).with_context(gone)?;
+    let mut file = StateDir::new(folder).open(&name).with_context(no_output)?;
     let out = &app.terminal.out;
     let mut text = SplitText::default();
     loop {

@@ -3,10 +3,13 @@
 //! The tools run in this process, even if a remote gateway runs the agent, and ask for approval on
 //! this terminal.
 
+mod attended_run;
 mod command_check;
 mod open_questions;
 mod piped_input;
+mod run_events;
 pub(super) mod run_printer;
+mod run_start;
 mod session_choice;
 pub(super) mod unattended_run;
 
@@ -17,45 +20,30 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use base64::Engine as _;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use zero_client::GatewayLocality;
-use zero_client::tool_service::ToolService;
-use zero_core::event::{ApprovalRequest, Event, EventKind, UserQuestion};
-use zero_core::shell_quoting::quote_shell_word;
-use zero_core::{SecretMask, SessionId};
 use zero_mcp::client::{McpServerSet, McpServerStatus, ServerPhase};
-use zero_policy::PermissionMode;
-use zero_runtime::prompt_mentions::{MentionReport, read_mentions};
-use zero_runtime::session_results::ResultLifetime;
-use zero_runtime::tool_backend::ToolBackend;
-use zero_runtime::{Elicitor, WithdrawalNote};
 use zero_sandbox::ConfigFile;
 use zero_session::agent::DIRECT;
-use zero_session::approvals::StoredGrants;
 use zero_session::model::catalog::NO_MODEL_HELP;
 use zero_session::notification::NotificationKind;
 use zero_session::output_schema::OutputSchema;
-use zero_session::store::GrantRecord;
 use zero_settings::WorkspaceSettings;
-use zero_settings::notify::{NotifySettings, TerminalSignal};
-use zero_wire::chat::{ChatAbort, ChatAbortParams, ChatAttachment, ChatSend, ChatSendParams};
-use zero_wire::client::{GatewayClient, GatewayClientError, GatewayEvents};
+use zero_wire::ErrorCode;
+use zero_wire::chat::{ChatAttachment, ChatSendParams};
+use zero_wire::client::{GatewayClient, GatewayClientError};
 use zero_wire::sessions::{SessionsDelete, SessionsDeleteParams};
-use zero_wire::tools::{TOOLS_HOSTED, ToolsAttachParams};
-use zero_wire::zero_sessions::{
-    ApprovalsResolveParams, QuestionsResolveParams, RUN_UNRECORDED, RunUnrecorded, SESSION_EVENT,
-    SessionEvent, SessionInfo, SessionOpenParams, ZeroApprovalsResolve, ZeroQuestionsResolve,
-    ZeroSessionsOpen,
-};
-use zero_wire::{ErrorCode, EventFrame};
+use zero_wire::tools::TOOLS_HOSTED;
+use zero_wire::zero_sessions::SessionInfo;
 
-use self::command_check::check_command;
+use self::attended_run::AttendedRun;
+pub(in crate::commands) use self::attended_run::terminal_sequence;
 use self::open_questions::OpenQuestions;
 use self::piped_input::PipedInput;
+use self::run_events::read_ahead;
 use self::run_printer::{RunDetails, RunPrinter};
+use self::run_start::{RunFolder, RunStart, StartedRun, StoredChoices};
 pub(in crate::commands) use self::session_choice::short_name;
-use self::session_choice::{OpenedSession, is_unnamed, open_session};
+use self::session_choice::{OpenedSession, follow_up_command, is_unnamed, open_session};
 use crate::AppContext;
 use crate::cli::{OutputFormat, RunArgs};
 use crate::commands::dry_run::{DryRun, DryRunEnd};
@@ -65,13 +53,10 @@ use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
 use crate::host_setup::small_runtime;
 use crate::terminal::{ElapsedCounter, PromptTurn, escape_line};
-use crate::tool_host_factory::{TerminalBackendRequest, TerminalPromptOptions};
-use crate::user_question::elicit_answer;
+use crate::tool_host_factory::TerminalPromptOptions;
 
 /// Largest prompt read from stdin, in bytes.
 const PROMPT_BYTES_MAX: u64 = 2 * 1024 * 1024;
-/// Most events that are kept while the run is being started.
-const EARLY_EVENTS_MAX: usize = 16 * 1024;
 /// Largest file with a schema, in bytes.
 const SCHEMA_FILE_BYTES_MAX: u64 = 256 * 1024;
 /// Largest image file, in bytes.
@@ -139,7 +124,6 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
             result_lifetime: connection.result_lifetime(),
             locality: connection.locality(),
             stored: None,
-            notify: settings.notify(),
         };
         let request = RunRequest { prompt, input, images, output_schema };
         run_turn(app, args, connection, request, folder, &settings, cancel)
@@ -182,17 +166,10 @@ struct RunRequest {
     output_schema: Option<OutputSchema>,
 }
 
-/// Folder of the tools, and the permission mode of its settings.
-struct RunFolder {
-    cwd: PathBuf,
-    settings_mode: PermissionMode,
-    result_lifetime: ResultLifetime,
-    /// Where the gateway runs.
-    locality: GatewayLocality,
-    /// What the user chose earlier in the session.
-    stored: Option<StoredChoices>,
-    /// How zero notifies the user that a run needs them.
-    notify: NotifySettings,
+impl RunRequest {
+    fn is_slash_command(&self) -> bool {
+        self.prompt.trim_start().starts_with('/')
+    }
 }
 
 async fn run_turn(
@@ -204,50 +181,36 @@ async fn run_turn(
     settings: &WorkspaceSettings,
     cancel: CancellationToken,
 ) -> anyhow::Result<ExitOutcome> {
-    let RunRequest { prompt, input, images, output_schema } = request;
-    let notify = std::mem::take(&mut folder.notify);
-    let signal = |kind| notify.terminal.map(|signal| terminal_sequence(kind, signal));
-    let turn = PromptTurn::new(ElapsedCounter::new(&app.terminal.err))
-        .with_signal(signal(NotificationKind::Question));
-    let asking = TerminalPromptOptions {
+    let notify = settings.notify();
+    let signal = notify.terminal.map(|it| terminal_sequence(NotificationKind::Question, it));
+    let turn = PromptTurn::new(ElapsedCounter::new(&app.terminal.err)).with_signal(signal);
+    let options = TerminalPromptOptions {
         yes: args.yes,
-        takes_stdin: args.prompt == "-" || input != PipedInput::Nothing,
+        takes_stdin: args.prompt == "-" || request.input != PipedInput::Nothing,
         turn: turn.clone(),
         continued: Arc::default(),
     };
-    let opened = open_session(app, args, &connection, &asking, &folder.cwd).await?;
+    let opened = open_session(app, args, &connection, &options, &folder.cwd).await?;
     let Some(OpenedSession { info: mut session, is_created }) = opened else {
         connection.close().await;
         return Ok(ExitOutcome::Interrupted);
     };
-    let needs_model = session.model == DIRECT && session.agent != DIRECT;
-    let is_slash_command = prompt.trim_start().starts_with('/');
-    if needs_model && !is_slash_command {
+    let is_slash_command = request.is_slash_command();
+    if let Some(error) = find_refusal(app, args, &connection, &session, &request, settings) {
         if is_created {
             delete_session(&connection.client, session).await;
         }
-        let is_local = connection.local_store().is_some();
         connection.close().await;
-        if let Some(error) = is_local.then(|| app.chosen_model_error(settings)).flatten() {
-            return Err(error.into());
-        }
-        anyhow::bail!(NO_MODEL_HELP);
+        return Err(error);
     }
+    let RunRequest { prompt, input, images, output_schema } = request;
     if args.park {
-        if let PipedInput::Text(_) = input {
-            let what = "`--park` attaches nothing from stdin; put it into a file and mention that, or pass `< /dev/null`";
-            if is_created {
-                delete_session(&connection.client, session).await;
-            }
-            connection.close().await;
-            return Err(UsageError(what.to_owned()).into());
-        }
         let prompt = unattended_run::UnattendedPrompt { text: prompt, images, cwd: &folder.cwd };
         return unattended_run::run_prompt(app, args, connection, session, prompt, &cancel).await;
     }
     let client = connection.client.clone();
     let run_id = format!("run_{:032x}", fastrand::u128(..));
-    let mut send = ChatSendParams {
+    let send = ChatSendParams {
         session_key: session.session_key.clone(),
         message: prompt,
         idempotency_key: run_id.clone(),
@@ -256,169 +219,59 @@ async fn run_turn(
         output_schema: output_schema.as_ref().map(|schema| schema.as_value().clone()),
         ..ChatSendParams::default()
     };
+    folder.stored = StoredChoices::load(&connection, &session, &folder.cwd).await?;
+    let grants = folder.stored.as_ref().map(|stored| Arc::clone(&stored.grants));
     // While a request is not answered, events are read: the client reads no answers while its queue
     // of events is full.
     let mut early = VecDeque::new();
-    folder.stored = StoredChoices::load(&connection, &session, &folder.cwd).await?;
-    let grants = folder.stored.as_ref().map(|stored| Arc::clone(&stored.grants));
-    let begin = async {
-        let RunTools { service: tools, backend, secrets, servers } =
-            host_tools(app, args, &client, &mut session, &asking, folder).await?;
-        let is_direct = session.model == DIRECT;
-        if let Err(wrong) = check_command(&send.message, &*backend, is_direct).await {
-            tools.stop_all_calls();
-            return Err(wrong.into());
-        }
-        if !is_direct && !send.message.starts_with('/') {
-            let waiting = cancel.run_until_cancelled(backend.wait_for_servers());
-            for missing in waiting.await.unwrap_or_default() {
-                // Those that failed are named at the end.
-                if missing.why.is_none() {
-                    app.terminal.print_note(&escape_line(&missing.to_string()));
+    let start = RunStart { app, args, client: &client, options: &options, cancel: &cancel };
+    let started = start.start(&mut session, folder, send, input);
+    let StartedRun { tools, servers } =
+        match read_ahead(&mut connection.events, &mut early, started).await {
+            Ok(Some(started)) => started,
+            not_started => {
+                if is_created && not_started.as_ref().map_or_else(is_refusal, |_| true) {
+                    delete_session(&client, session).await;
                 }
+                connection.close().await;
+                return not_started.map(|_| ExitOutcome::Interrupted);
             }
-            tools.offer_if_changed().await?;
-        }
-        secrets.mask_string(&mut send.message);
-        attach_mentions(app, &*backend, &mut send, &cancel).await;
-        // Last, since an `@` in it mentions nothing.
-        let mut attached = String::new();
-        input.append_to(&mut attached);
-        secrets.mask_string(&mut attached);
-        send.message.push_str(&attached);
-        if cancel.is_cancelled() {
-            tools.stop_all_calls();
-            return Ok(None);
-        }
-        client.request::<ChatSend>(send).await?;
-        anyhow::Ok(Some((tools, servers)))
-    };
-    let begun = read_ahead(&mut connection.events, &mut early, begin).await;
-    let (tools, servers) = match begun {
-        Ok(Some(hosted)) => hosted,
-        unbegun => {
-            if is_created && unbegun.as_ref().map_or_else(is_refusal, |_| true) {
-                delete_session(&client, session).await;
-            }
-            connection.close().await;
-            return unbegun.map(|_| ExitOutcome::Interrupted);
-        }
-    };
+        };
     let form = args.format();
-    let counter = turn.counter().clone();
-    // What a tool prints is not Markdown.
-    let plain = args.plain || is_slash_command;
     let details = RunDetails {
         thoughts: args.options.thoughts,
         whole_output: args.options.verbose,
-        plain,
+        // What a tool prints is not Markdown.
+        plain: args.plain || is_slash_command,
         slash_command: is_slash_command,
         output_schema,
     };
-    let mut show = RunPrinter::new(&app.terminal, form, details, counter);
-    // Nothing is written over a question. Output for scripts on stdout continues.
-    let waits_for_answers = form == OutputFormat::Text || app.terminal.out.is_terminal();
-    let mut held_events: VecDeque<Event> = VecDeque::new();
-    let mut questions = OpenQuestions::default();
-    let mut stopping = false;
-    let mut aborts = JoinSet::new();
-    let exit = loop {
-        let event = tokio::select! {
-            () = turn.wait_until_closed(), if !held_events.is_empty() => {
-                let Some(event) = held_events.pop_front() else { continue };
-                match show.print_event(&event)? {
-                    Some(exit) => break exit,
-                    None => continue,
-                }
-            }
-            event = next_event(&mut early, &mut connection.events),
-                if held_events.len() < EARLY_EVENTS_MAX => event,
-            () = cancel.cancelled(), if !stopping => {
-                stopping = true;
-                let key = session.session_key.clone();
-                let run_id = Some(run_id.clone());
-                let abort = ChatAbortParams { session_key: key, run_id, ..ChatAbortParams::default() };
-                let client = client.clone();
-                aborts.spawn(async move { client.request::<ChatAbort>(abort).await });
-                continue;
-            }
-            Some(aborted) = aborts.join_next() => {
-                aborted.context("zero is shutting down")??;
-                continue;
-            }
-        };
-        let Some(event) = event else {
-            for event in &held_events {
-                show.print_event(event)?;
-            }
-            show.finish_interrupted()?;
-            let sessions = follow_up_command(args, "sessions show", &session.session_key);
-            anyhow::bail!(
-                "lost the connection to the gateway during the run; when it is back, run `{sessions}` to see the result"
-            );
-        };
-        if let Some(displaced) = tools.displaced_by(&event) {
-            app.terminal.print_note(&format!(
-                "{} took over the tools of this session; this run continues to show its events",
-                zero_core::sanitize::to_quoted_line(&displaced.host)
-            ));
-        }
-        if let Some(unrecorded) = unrecorded_end(&event, &session.session_key, &run_id) {
-            if let Some(exit) = show.print_unrecorded(&unrecorded)? {
-                break exit;
-            }
-            continue;
-        }
-        if tools.handle_event(&event) || event.event != SESSION_EVENT {
-            continue;
-        }
-        let Some(payload) = event.payload else { continue };
-        let update: SessionEvent =
-            serde_json::from_value(payload).context("the gateway sent an invalid event")?;
-        if update.session_key != session.session_key || !belongs_to_run(&update.event, &run_id) {
-            continue;
-        }
-        match &update.event.kind {
-            EventKind::QuestionAsked(question) => {
-                questions.spawn(&question.id, |withdrawal| {
-                    let elicitor = asking.elicitor(app, withdrawal);
-                    answer_question(client.clone(), elicitor, question.clone())
-                });
-            }
-            EventKind::QuestionAnswered { id, action } => questions.withdraw(id, action),
-            EventKind::ApprovalRequested(request) => {
-                questions.spawn(&request.id, |withdrawal| {
-                    let (asking, app) = (asking.clone(), app.clone());
-                    resolve_approval(client.clone(), asking, app, request.clone(), withdrawal)
-                });
-            }
-            EventKind::ApprovalResolved { id, answer, .. } => questions.withdraw(id, answer),
-            _ => {}
-        }
-        if let EventKind::RunEnded { .. } = &update.event.kind
-            && let Some(kind) =
-                NotificationKind::from_event(&update.event.kind, notify.min_seconds())
-            && let Some(signal) = signal(kind)
-        {
-            turn.counter().write_signal(&signal);
-        }
-        // Those that wait come first.
-        if !held_events.is_empty() || (waits_for_answers && turn.is_open()) {
-            held_events.push_back(update.event);
-        } else if let Some(exit) = show.print_event(&update.event)? {
-            break exit;
-        }
+    let printer = RunPrinter::new(&app.terminal, form, details, turn.counter().clone());
+    let session_key = session.session_key;
+    let mut run = AttendedRun {
+        app,
+        args,
+        client,
+        session_key: &session_key,
+        run_id: &run_id,
+        tools: &tools,
+        options,
+        notify,
+        printer,
+        held_events: VecDeque::new(),
+        questions: OpenQuestions::default(),
     };
+    let exit = run.follow(early, &mut connection.events, &cancel).await?;
     if form == OutputFormat::Json {
-        show.print_result(&session.session_key, &run_id, exit)?;
+        run.printer.print_result(&session_key, &run_id, exit)?;
     }
     print_failed_servers(app, &servers);
     // Not needed if the user named the session, or if a script reads stderr and the run succeeded.
     let is_needed =
         app.terminal.err.is_terminal() || form != OutputFormat::Text || exit != ExitOutcome::Ok;
     if is_unnamed(args) && is_needed {
-        let again = follow_up_command(args, "run --session", short_name(&session.session_key));
-        app.terminal.print_note(&format!("to continue this session, run `{again} PROMPT`"));
+        let command = follow_up_command(args, "run --session", short_name(&session_key));
+        app.terminal.print_note(&format!("to continue this session, run `{command} PROMPT`"));
     }
     tools.stop_all_calls();
     if let Some(grants) = grants {
@@ -426,6 +279,31 @@ async fn run_turn(
     }
     connection.close().await;
     Ok(exit)
+}
+
+/// Why the prompt cannot be sent in this session, if so.
+fn find_refusal(
+    app: &AppContext,
+    args: &RunArgs,
+    connection: &CliGatewayConnection,
+    session: &SessionInfo,
+    request: &RunRequest,
+    settings: &WorkspaceSettings,
+) -> Option<anyhow::Error> {
+    let needs_model = session.model == DIRECT && session.agent != DIRECT;
+    if needs_model && !request.is_slash_command() {
+        let is_local = connection.local_store().is_some();
+        let chosen_model_error = is_local.then(|| app.chosen_model_error(settings)).flatten();
+        return Some(match chosen_model_error {
+            Some(error) => error.into(),
+            None => anyhow::anyhow!(NO_MODEL_HELP),
+        });
+    }
+    if args.park && matches!(request.input, PipedInput::Text(_)) {
+        let what = "`--park` attaches nothing from stdin; put it into a file and mention that, or pass `< /dev/null`";
+        return Some(UsageError(what.to_owned()).into());
+    }
+    None
 }
 
 /// Names the MCP servers that failed: the model only knows that it has no such tools.
@@ -437,162 +315,6 @@ fn print_failed_servers(app: &AppContext, servers: &McpServerSet) {
             "MCP server `{alias}` could not be used: {why}; `zero mcp status {alias}` shows more"
         )));
     }
-}
-
-/// The report that the end of this run is not recorded.
-fn unrecorded_end(event: &EventFrame, session_key: &str, run_id: &str) -> Option<RunUnrecorded> {
-    let payload = event.payload.as_ref().filter(|_| event.event == RUN_UNRECORDED)?;
-    let end: RunUnrecorded = serde_json::from_value(payload.clone()).ok()?;
-    (end.session_key == session_key && end.run_id == run_id).then_some(end)
-}
-
-/// Runs requests and keeps the events that arrive meanwhile.
-async fn read_ahead<T>(
-    events: &mut GatewayEvents,
-    early: &mut VecDeque<EventFrame>,
-    work: impl Future<Output = T>,
-) -> T {
-    let mut work = std::pin::pin!(work);
-    loop {
-        tokio::select! {
-            biased;
-            done = &mut work => return done,
-            event = events.next(), if early.len() < EARLY_EVENTS_MAX => match event {
-                Some(event) => early.push_back(event),
-                None => return work.await,
-            },
-        }
-    }
-}
-
-/// The next event, those that arrived early first.
-async fn next_event(
-    early: &mut VecDeque<EventFrame>,
-    events: &mut GatewayEvents,
-) -> Option<EventFrame> {
-    match early.pop_front() {
-        Some(event) => Some(event),
-        None => events.next().await,
-    }
-}
-
-/// What the user chose earlier in a session of this machine.
-struct StoredChoices {
-    /// The mode, if the session has one of its own.
-    mode: Option<PermissionMode>,
-    /// What was granted.
-    given: Vec<GrantRecord>,
-    /// Stores what is granted from now on.
-    grants: Arc<StoredGrants>,
-}
-
-impl StoredChoices {
-    /// Reads them; `None` if the session is at a gateway elsewhere, which must not loosen anything
-    /// here. They apply to the folder that they were made for.
-    async fn load(
-        connection: &CliGatewayConnection,
-        session: &SessionInfo,
-        cwd: &Path,
-    ) -> anyhow::Result<Option<Self>> {
-        let Some(store) = connection.local_store() else { return Ok(None) };
-        let id = SessionId::new(session.session_id.clone())?;
-        let is_here = session.cwd.as_deref().is_some_and(|folder| Path::new(folder) == cwd);
-        let (mode, given) = match is_here {
-            true => {
-                let mode = session.mode.as_deref().and_then(|mode| mode.parse().ok());
-                (mode, store.grants(&id).await?)
-            }
-            false => (None, Vec::new()),
-        };
-        let grants = StoredGrants::new(&store, id, given.clone());
-        Ok(Some(Self { mode, given, grants }))
-    }
-}
-
-/// The tools that this process hosts.
-struct RunTools {
-    service: Arc<ToolService>,
-    backend: Arc<dyn ToolBackend>,
-    /// The secret values of the folder, which no prompt contains.
-    secrets: Arc<SecretMask>,
-    /// The MCP servers, some of which may fail.
-    servers: Arc<McpServerSet>,
-}
-
-/// Attaches the files and folders that the prompt mentions as `@path`, read with the tools and under
-/// their rules. A slash command is sent as it is.
-async fn attach_mentions(
-    app: &AppContext,
-    backend: &dyn ToolBackend,
-    send: &mut ChatSendParams,
-    cancel: &CancellationToken,
-) {
-    if send.message.starts_with('/') {
-        return;
-    }
-    let (contents, reports) = read_mentions(backend, &send.message, cancel).await;
-    for MentionReport { path, problem } in reports {
-        let shown = escape_line(&path);
-        app.terminal.print_note(&match problem {
-            None => format!("attached `{shown}`"),
-            Some(why) => format!("`@{shown}` was not attached: {}", escape_line(&why)),
-        });
-    }
-    contents.append_to(&mut send.message);
-    let images = contents.images.into_iter().map(|(mime, data, path)| ChatAttachment {
-        kind: Some("image".to_owned()),
-        mime_type: Some(mime),
-        file_name: Some(path),
-        content: Some(data),
-    });
-    send.attachments.extend(images);
-}
-
-/// Attaches this process as the tool host of the session and sets the session's folder.
-async fn host_tools(
-    app: &AppContext,
-    args: &RunArgs,
-    client: &GatewayClient,
-    session: &mut SessionInfo,
-    asking: &TerminalPromptOptions,
-    folder: RunFolder,
-) -> anyhow::Result<RunTools> {
-    let RunFolder { cwd, settings_mode, result_lifetime, locality, stored, .. } = folder;
-    let mode = args.options.mode.or_else(|| stored.as_ref().and_then(|stored| stored.mode));
-    let own_mode = mode.unwrap_or(settings_mode);
-    let (grants, grant_store) = match stored {
-        Some(stored) => (stored.given, Some(stored.grants)),
-        None => (Vec::new(), None),
-    };
-    let request = TerminalBackendRequest {
-        session,
-        cwd: &cwd,
-        settings_files: &args.options.settings,
-        mode,
-        result_lifetime,
-        grants,
-        grant_store,
-    };
-    let (backend, servers) = app.local_backend(request, asking)?;
-    let secrets = backend.secret_mask().await;
-    let attach_params = ToolsAttachParams {
-        session_key: session.session_key.clone(),
-        host: format!("zero run on {}", std::env::consts::OS),
-        take_over: args.take_over,
-        return_ms: None,
-    };
-    let service =
-        ToolService::attach(client, attach_params, Arc::clone(&backend), own_mode, locality)
-            .await?;
-    // Set the folder only after attaching: it may exist only on this machine, not at the gateway.
-    let params = SessionOpenParams {
-        session_key: Some(session.session_key.clone()),
-        cwd: Some(cwd.display().to_string()),
-        mode: args.options.mode.map(|mode| mode.to_string()),
-        ..SessionOpenParams::default()
-    };
-    *session = client.request::<ZeroSessionsOpen>(params).await?;
-    Ok(RunTools { service, backend, secrets, servers })
 }
 
 /// Whether no run was started, because the prompt is wrong or the gateway refused the request. Without an answer, the run may
@@ -618,66 +340,6 @@ async fn delete_session(client: &GatewayClient, session: SessionInfo) {
     if let Err(error) = client.request::<SessionsDelete>(params).await {
         tracing::debug!(%error, "could not delete the empty session");
     }
-}
-
-/// Asks the user on this terminal and sends the answer to the gateway; without a terminal, the answer
-/// is `cancel`.
-async fn answer_question(
-    client: GatewayClient,
-    elicitor: Arc<dyn Elicitor>,
-    question: UserQuestion,
-) {
-    let id = question.id.clone();
-    let (action, content) = elicit_answer(&*elicitor, question).await;
-    let answer = QuestionsResolveParams { id, action: action.to_owned(), content };
-    if let Err(error) = client.request::<ZeroQuestionsResolve>(answer.clone()).await {
-        tracing::warn!(%error, "could not send the answer to the gateway");
-        // A form that the gateway refuses must not keep the run waiting.
-        if let Some(cancel) = answer.cancelled_instead() {
-            let cancelled = client.request::<ZeroQuestionsResolve>(cancel).await;
-            cancelled.map_or_else(|error| tracing::debug!(%error, "nor cancel the question"), drop);
-        }
-    }
-}
-
-/// Answers approval requests of the gateway itself: whether a run that repeats itself may continue.
-/// Approvals for tool calls are requested by the tool host, which is this process.
-async fn resolve_approval(
-    client: GatewayClient,
-    asking: TerminalPromptOptions,
-    app: AppContext,
-    request: ApprovalRequest,
-    withdrawal: WithdrawalNote,
-) {
-    let (id, answer) = asking.resolve_approval(&app, &request, &withdrawal).await;
-    let answer = ApprovalsResolveParams { id, answer: answer.id().to_owned() };
-    if let Err(error) = client.request::<ZeroApprovalsResolve>(answer).await {
-        tracing::warn!(%error, "could not send the answer to the gateway");
-    }
-}
-
-/// What is written to the terminal to get the user's attention.
-pub(in crate::commands) fn terminal_sequence(
-    kind: NotificationKind,
-    signal: TerminalSignal,
-) -> String {
-    match signal {
-        TerminalSignal::Bell => "\u{7}".to_owned(),
-        TerminalSignal::Osc9 => format!("\u{1b}]9;zero: {}\u{7}", kind.text()),
-    }
-}
-
-/// Command line that uses the same session on the same gateway.
-fn follow_up_command(args: &RunArgs, command: &str, key: &str) -> String {
-    let key = quote_shell_word(key);
-    match &args.remote.url {
-        Some(url) => format!("zero {command} {key} --url {}", quote_shell_word(url)),
-        None => format!("zero {command} {key}"),
-    }
-}
-
-fn belongs_to_run(event: &Event, run_id: &str) -> bool {
-    event.run.as_ref().is_some_and(|run| run.as_str() == run_id)
 }
 
 /// Returns the prompt, from the command line or stdin.

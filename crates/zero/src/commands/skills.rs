@@ -1,4 +1,4 @@
-//! `zero skills`: lists the skills that sessions in a folder can use, and what is wrong with others.
+//! `zero skills`: lists the skills that sessions in a folder can use, and the errors in the others.
 
 use std::fs::File;
 use std::path::Path;

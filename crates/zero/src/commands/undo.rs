@@ -126,7 +126,7 @@ impl UndoOperation<'_> {
             return Ok(None);
         }
         let entry = self.journal.entry(id)?;
-        let is_meant = self.args.id.is_none_or(|asked| asked == id);
+        let is_meant = self.args.id.is_none_or(|requested| requested == id);
         if entry.state == ChangeState::Undone && is_meant {
             return Ok(Some(entry));
         }
@@ -175,10 +175,10 @@ impl UndoOperation<'_> {
                         false => Err(error),
                     };
                 }
-                let gone = self.is_deleted(entry);
-                match self.is_confirmed(entry, gone, trace) {
+                let is_deleted = self.is_deleted(entry);
+                match self.is_confirmed(entry, is_deleted, trace) {
                     true => undo(UndoConflictPolicy::Overwrite),
-                    false if gone => Err(deleted_error(entry)),
+                    false if is_deleted => Err(deleted_error(entry)),
                     false => Err(self.explain_conflict(entry, error)),
                 }
             }

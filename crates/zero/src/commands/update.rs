@@ -36,7 +36,7 @@ pub(super) fn run(app: &AppContext, args: &UpdateArgs) -> anyhow::Result<ExitOut
     };
     let address = update.address.clone().or(receipt.address.clone()).ok_or_else(|| {
         UsageError(
-            "no address of releases is known; set one: `zero config set update.address https://…`"
+            "the address of the releases is not known; set it: `zero config set update.address https://…`"
                 .to_owned(),
         )
     })?;

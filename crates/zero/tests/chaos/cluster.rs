@@ -13,7 +13,7 @@ use zero_wire::zero_sessions::{SessionEventsParams, ZeroSessionsEvents};
 
 use crate::database_history::DatabaseHistory;
 use crate::gateway_node::{GatewayNode, TOKEN};
-use crate::link_proxy::LinkState;
+use crate::link_proxy::LinkMode;
 use crate::model_server::ModelServer;
 use crate::nats_server::NatsServer;
 use crate::postgres_server::PostgresServer;
@@ -64,7 +64,7 @@ impl Cluster {
     pub(crate) async fn heal(&mut self) {
         for node in &self.nodes {
             for link in [&node.database, &node.bus, &node.clients] {
-                link.set(LinkState::Open);
+                link.set(LinkMode::Open);
             }
         }
     }

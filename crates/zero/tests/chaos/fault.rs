@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::cluster::{Cluster, NODES};
 use crate::gateway_node::GatewayNode;
-use crate::link_proxy::{LinkProxy, LinkState};
+use crate::link_proxy::{LinkMode, LinkProxy};
 
 /// Longer than the lease of a gateway.
 const LONG: Duration = Duration::from_millis(6_500);
@@ -102,7 +102,7 @@ impl Fault {
     /// Lets it happen, and then be over.
     pub(crate) async fn happen(&self, cluster: &mut Cluster) {
         let node = &mut cluster.nodes[self.node];
-        let (cut, held) = (LinkState::Cut, LinkState::Held);
+        let (cut, held) = (LinkMode::Cut, LinkMode::Held);
         match self.kind {
             FaultKind::Kill => {
                 node.kill();
@@ -144,10 +144,10 @@ impl Fault {
         &self,
         node: &GatewayNode,
         link: fn(&GatewayNode) -> &LinkProxy,
-        state: LinkState,
+        state: LinkMode,
     ) {
         link(node).set(state);
         tokio::time::sleep(self.lasts).await;
-        link(node).set(LinkState::Open);
+        link(node).set(LinkMode::Open);
     }
 }

@@ -15,7 +15,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 
 /// What happens to bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LinkState {
+pub(crate) enum LinkMode {
     /// They arrive.
     Open,
     /// They wait, in both directions, and arrive later.
@@ -28,20 +28,20 @@ pub(crate) enum LinkState {
 pub(crate) struct LinkProxy {
     address: SocketAddr,
     target: Arc<Mutex<Option<SocketAddr>>>,
-    state: watch::Sender<LinkState>,
+    state: watch::Sender<LinkMode>,
 }
 
 impl LinkProxy {
     pub(crate) async fn start(target: Option<SocketAddr>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (state, states) = watch::channel(LinkState::Open);
+        let (state, states) = watch::channel(LinkMode::Open);
         let target = Arc::new(Mutex::new(target));
         let to = Arc::clone(&target);
         tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
                 let to = *to.lock().unwrap();
-                if *states.borrow() != LinkState::Cut
+                if *states.borrow() != LinkMode::Cut
                     && let Some(to) = to
                 {
                     tokio::spawn(pass(near, to, states.clone()));
@@ -60,12 +60,12 @@ impl LinkProxy {
         *self.target.lock().unwrap() = Some(target);
     }
 
-    pub(crate) fn set(&self, state: LinkState) {
+    pub(crate) fn set(&self, state: LinkMode) {
         self.state.send_replace(state);
     }
 }
 
-async fn pass(near: TcpStream, to: SocketAddr, states: watch::Receiver<LinkState>) {
+async fn pass(near: TcpStream, to: SocketAddr, states: watch::Receiver<LinkMode>) {
     let Ok(Ok(far)) = tokio::time::timeout(CONNECT_MAX, TcpStream::connect(to)).await else {
         return;
     };
@@ -82,22 +82,22 @@ async fn pass(near: TcpStream, to: SocketAddr, states: watch::Receiver<LinkState
 async fn pump(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    mut states: watch::Receiver<LinkState>,
+    mut states: watch::Receiver<LinkMode>,
 ) {
     let mut cut = states.clone();
     let forward = async {
         let mut buffer = vec![0; BUFFER_BYTES];
         while let Ok(count @ 1..) = from.read(&mut buffer).await {
-            let passes = states.wait_for(|state| *state == LinkState::Open).await.is_ok();
+            let passes = states.wait_for(|state| *state == LinkMode::Open).await.is_ok();
             if !passes || to.write_all(&buffer[..count]).await.is_err() {
                 return;
             }
         }
         // An end waits, too.
-        let _ = states.wait_for(|state| *state == LinkState::Open).await;
+        let _ = states.wait_for(|state| *state == LinkMode::Open).await;
     };
     tokio::select! {
         () = forward => {}
-        _ = cut.wait_for(|state| *state == LinkState::Cut) => {}
+        _ = cut.wait_for(|state| *state == LinkMode::Cut) => {}
     }
 }

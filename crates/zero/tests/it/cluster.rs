@@ -37,7 +37,7 @@ struct Cluster {
 }
 
 /// A machine with a gateway.
-struct Machine {
+struct GatewayMachine {
     zero: TestProgram,
     gateway: GatewayProcess,
 }
@@ -58,7 +58,7 @@ impl Cluster {
         Self { nats: Some(NatsServer::start()), ..Self::start() }
     }
 
-    fn machine(&self) -> Machine {
+    fn machine(&self) -> GatewayMachine {
         let zero = TestProgram::outside_tmp();
         let more = json!({
             "agents": {"talker": {"tools": []}},
@@ -67,7 +67,7 @@ impl Cluster {
         write_file(&zero, USER_FILE, self.model.settings_json(more));
         std::fs::write(zero.folder().join("home/token"), TOKEN).unwrap();
         let gateway = GatewayProcess::start_with(&zero, &self.args());
-        Machine { zero, gateway }
+        GatewayMachine { zero, gateway }
     }
 
     fn args(&self) -> Vec<&'static str> {
@@ -80,7 +80,7 @@ impl Cluster {
     }
 }
 
-impl Machine {
+impl GatewayMachine {
     async fn client(&self) -> Client {
         let (client, mut events) =
             connect_with_token(TOKEN, &self.gateway.url, &[CAP_EVENTS]).await;

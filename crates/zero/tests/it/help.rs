@@ -118,9 +118,9 @@ fn call_help_shows_examples() {
                                 [default: current folder]
           --dialect <DIALECT>   Dialect of the name and the input [default: canonical] [possible values:
                                 canonical, acp, qwen, opencode]
-          --yes                 Approve what zero would ask about, but no denied call, no host that only
-                                a project's file names, and no host that is first seen when a command
-                                connects to it
+          --yes                 Approve what zero would ask about. Does not approve denied calls, hosts
+                                that only a project's file names, or hosts that a command first contacts
+                                while it runs
           --mode <MODE>         Permission mode: ask, accept-edits, plan or auto [default: from
                                 settings, or ask]
           --dry-run             Show what the call changed in the workspace, then ask whether to keep

@@ -202,7 +202,7 @@ fn changes_of_job_are_undone_after_a_question() {
     let seen = zero.run(&["undo", "--list"]);
     assert!(seen.contains("can be undone") && seen.contains("1 created, 1 changed"), "{seen}");
     let seen = zero.run(&["undo"]);
-    assert!(seen.starts_with("exit 3") && seen.contains("was made beside you"), "{seen}");
+    assert!(seen.starts_with("exit 3") && seen.contains("was made in the background"), "{seen}");
     assert!(seen.contains("old.txt") && !seen.contains("new.txt"), "{seen}");
     assert_eq!(read(&zero, "new.txt").as_deref(), Some("new\n"), "nothing was touched");
     let seen = zero.run(&["undo", "--yes"]);

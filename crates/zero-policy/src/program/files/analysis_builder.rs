@@ -193,8 +193,8 @@ impl CommandAnalysisBuilder {
 
     /// Builds an analysis that is complete: the command reads, or it changes files.
     pub(super) fn build_complete(self) -> CommandAnalysis {
-        let looks = self.analysis.touches.iter().all(|touch| touch.access == FileAccess::Read);
-        self.build_with_class(if looks { CommandClass::ReadOnly } else { CommandClass::Files })
+        let reads_only = self.analysis.touches.iter().all(|touch| touch.access == FileAccess::Read);
+        self.build_with_class(if reads_only { CommandClass::ReadOnly } else { CommandClass::Files })
     }
 
     /// Builds an analysis of a command that may do more.

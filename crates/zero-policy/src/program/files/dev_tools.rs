@@ -10,9 +10,9 @@ use crate::word_list::words;
 
 /// Analyzes a tool in one of its read-only forms; `None` for other forms.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
-    let looks = VERSION_TOOLS.contains(&name) && asks_version(name, args)
+    let reads_only = VERSION_TOOLS.contains(&name) && asks_version(name, args)
         || FORMS.iter().any(|form| form.names.contains(&name) && form.matches_args(args));
-    looks.then(|| CommandAnalysisBuilder::default().build_complete())
+    reads_only.then(|| CommandAnalysisBuilder::default().build_complete())
 }
 
 /// Tools whose version and help options have no other effect.

@@ -198,14 +198,15 @@ fn analyze_link(args: &[ShellArg]) -> CommandAnalysis {
     };
     let counts_from_link = options.has(&["s", "symbolic"]) && !options.has(&["r", "relative"]);
     for target in &destination.sources {
-        let mut meant = vec![target.clone()];
+        let mut candidates = vec![target.clone()];
         if counts_from_link && let Some(target) = target.as_known().filter(|t| !t.starts_with('/'))
         {
-            meant.extend(join_path(&destination.path, target));
+            candidates.extend(join_path(&destination.path, target));
             let parent = destination.path.as_known().and_then(|path| path.rsplit_once('/'));
-            meant.extend(parent.map(|(parent, _)| ShellArg::known(format!("{parent}/{target}"))));
+            candidates
+                .extend(parent.map(|(parent, _)| ShellArg::known(format!("{parent}/{target}"))));
         }
-        for target in &meant {
+        for target in &candidates {
             notes.record_read(target, AccessDepth::Beneath);
             notes.record_write(target, AccessDepth::Beneath);
         }

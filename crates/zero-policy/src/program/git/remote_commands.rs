@@ -1,9 +1,7 @@
 //! Commands of git that access another repository, on this machine or elsewhere.
 
 use super::config_effect::GitConfigEffect;
-use super::write_commands::{
-    add_scripts, add_written_folders, caution_unknown_words, mark_critical_if,
-};
+use super::unknown_arguments::{caution_unknown_words, mark_critical_if};
 use crate::program::arguments::{args_from, known_text, prefix_args, strip_arg_prefix};
 use crate::program::command_analysis::{CommandAnalysis, FileAccess, NestedExecution};
 use crate::program::options::{ParsedArguments, options};
@@ -46,7 +44,8 @@ pub(super) fn add_transport_programs(
     line: &ParsedArguments<'_>,
     names: &[&str],
 ) -> CommandAnalysis {
-    add_scripts(analysis, &line.all_values(names))
+    analysis
+        .with_scripts(&line.all_values(names))
         .with_caution_if(line.has(names), "an option names the program at the other end")
 }
 
@@ -72,7 +71,8 @@ pub(super) fn analyze_clone(args: &[ShellArg]) -> CommandAnalysis {
     .parse(args);
     let mut analysis = add_templates(CommandAnalysis::opaque(), &line);
     analysis = add_transport_programs(analysis, &line, &["upload-pack"]);
-    analysis = add_scripts(analysis, &line.all_values(&["u"]))
+    analysis = analysis
+        .with_scripts(&line.all_values(&["u"]))
         .with_caution_if(line.has(&["u"]), "an option names the program at the other end");
     for setting in line.all_values(&["c", "config"]) {
         if let GitConfigEffect::Runs(text) = GitConfigEffect::from_assignment(&setting) {
@@ -94,11 +94,12 @@ pub(super) fn analyze_clone(args: &[ShellArg]) -> CommandAnalysis {
     match args_from(words, 1) {
         [] => {
             let folder = words.first().map(default_clone_folder);
-            analysis = add_written_folders(analysis, folder.as_slice());
+            analysis = analysis.with_recursive_touches(FileAccess::Write, folder.as_slice());
         }
-        folders => analysis = add_written_folders(analysis, folders),
+        folders => analysis = analysis.with_recursive_touches(FileAccess::Write, folders),
     }
-    analysis = add_written_folders(analysis, &line.all_values(&["separate-git-dir"]));
+    analysis =
+        analysis.with_recursive_touches(FileAccess::Write, &line.all_values(&["separate-git-dir"]));
     analysis.with_caution_if(line.uncertain, "an argument may be an option that runs something")
 }
 
@@ -177,7 +178,7 @@ pub(super) fn analyze_submodule(args: &[ShellArg]) -> CommandAnalysis {
             let line = options!("b: branch: name: reference: depth: ref-format:").git().parse(rest);
             let words = &line.operands;
             let analysis = words.iter().take(1).fold(CommandAnalysis::opaque(), add_address);
-            add_written_folders(analysis, args_from(words, 1))
+            analysis.with_recursive_touches(FileAccess::Write, args_from(words, 1))
         }
         Some(Some("deinit")) => {
             let line = options!("force").git().parse(rest);
@@ -199,7 +200,7 @@ pub(super) fn add_push(analysis: CommandAnalysis, args: &[ShellArg]) -> CommandA
 /// `git svn` runs a program to get the names of authors.
 pub(super) fn analyze_svn(args: &[ShellArg]) -> CommandAnalysis {
     let line = options!("A: authors-prog: authors-file:").git().parse(args);
-    let analysis = add_scripts(CommandAnalysis::opaque(), &line.all_values(&["authors-prog"]));
+    let analysis = CommandAnalysis::opaque().with_scripts(&line.all_values(&["authors-prog"]));
     analysis
         .with_caution_if(line.has(&["authors-prog"]), "an option names a program to run")
         .with_caution_if(line.uncertain, "an argument may be an option that runs something")

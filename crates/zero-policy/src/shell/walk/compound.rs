@@ -161,11 +161,12 @@ impl ScriptWalker<'_> {
         self.check_assigned_variable(variable, span, context);
         self.forget_changes(&[body], &mut state, context);
         let before = state.clone();
-        let counts = values.as_deref().is_some_and(|values| {
+        let are_numbers = values.as_deref().is_some_and(|values| {
             values.iter().all(|value| value.as_known().is_some_and(is_number))
         });
-        let counts = counts || words.is_some_and(|words| self.are_numbers(words, &before));
-        let otherwise = if counts { VariableValue::Number } else { VariableValue::Unknown };
+        let are_numbers =
+            are_numbers || words.is_some_and(|words| self.are_numbers(words, &before));
+        let otherwise = if are_numbers { VariableValue::Number } else { VariableValue::Unknown };
         let known = values.filter(|values| {
             let resolved = values.iter().all(|value| !matches!(value, ShellArg::Unknown { .. }));
             let few = values.len() <= LOOP_VALUES_MAX;

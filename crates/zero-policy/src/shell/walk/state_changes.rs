@@ -235,7 +235,7 @@ impl<'s> StateChanges<'s> {
     fn collect_simple_command(&mut self, simple: &SimpleCommand) {
         self.collect_words(&simple.words);
         for assignment in &simple.assignments {
-            let counts = match &assignment.value {
+            let is_number = match &assignment.value {
                 AssignmentValue::Scalar(word) => {
                     self.collect_word(word);
                     assignment.subscript.is_none() && is_always_number(word)
@@ -252,7 +252,7 @@ impl<'s> StateChanges<'s> {
                 self.numbers.extend(arithmetic::collect_names(subscript));
                 self.collect_word(subscript);
             }
-            let list = if counts { &mut self.numbers } else { &mut self.variables };
+            let list = if is_number { &mut self.numbers } else { &mut self.variables };
             list.push(assignment.name.clone());
         }
         let Some(program) = simple.words.first() else { return };

@@ -244,18 +244,18 @@ impl ScriptWalker<'_> {
 
     /// `unset` may remove functions, which then no longer take precedence over programs.
     fn unset_functions(&mut self, args: &[ShellArg], context: NodeContext, state: &mut ShellState) {
-        let mut gone = false;
+        let mut removes_function = false;
         for arg in args {
             match arg.as_known() {
                 Some(name) => {
-                    gone |= self.functions.contains(name);
-                    gone |= name.starts_with('-') && name.contains('f');
+                    removes_function |= self.functions.contains(name);
+                    removes_function |= name.starts_with('-') && name.contains('f');
                     state.undefine(name);
                 }
-                None => gone = true,
+                None => removes_function = true,
             }
         }
-        if gone {
+        if removes_function {
             let reason = "a function may be gone afterwards".to_owned();
             self.record_uncertainty(
                 context,

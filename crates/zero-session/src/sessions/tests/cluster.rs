@@ -36,13 +36,13 @@ const RULES: LeaseRules = LeaseRules {
 };
 
 /// A gateway's process, which a test can kill.
-struct Machine {
+struct KillableNode {
     runtime: Option<Runtime>,
     sessions: SessionManager,
     log: Arc<Mutex<Vec<String>>>,
 }
 
-impl Machine {
+impl KillableNode {
     fn start(url: &str, home: &str, answers: &[&str]) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -169,7 +169,7 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
+impl Drop for KillableNode {
     fn drop(&mut self) {
         self.kill();
     }
@@ -185,7 +185,7 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn start(machine: &Machine, session: &SessionRecord, after: u64) -> Self {
+    fn start(machine: &KillableNode, session: &SessionRecord, after: u64) -> Self {
         let (sender, listener) = delivery_channel(1_000);
         let _subscription = machine.sessions.bus().subscribe(&session.id, &sender);
         let store = Arc::clone(machine.sessions.store());
@@ -193,7 +193,7 @@ impl Watcher {
     }
 
     /// The entries up to the end of a run.
-    async fn read_to_end(&mut self, machine: &Machine) -> Vec<u64> {
+    async fn read_to_end(&mut self, machine: &KillableNode) -> Vec<u64> {
         let mut seqs = Vec::new();
         loop {
             let delivery = tokio::time::timeout(PATIENCE, self.listener.next()).await;
@@ -225,8 +225,8 @@ async fn database(server: &PostgresServer) -> String {
 async fn reply_of_dead_machine_continues_elsewhere() {
     let server = PostgresServer::start();
     let url = database(&server).await;
-    let mut first = Machine::start(&url, "first", &["so far @hang"]);
-    let second = Machine::start(&url, "second", &["and on"]);
+    let mut first = KillableNode::start(&url, "first", &["so far @hang"]);
+    let second = KillableNode::start(&url, "second", &["and on"]);
     let session = first.open("agent:talker:main").await;
     let mut watcher = Watcher::start(&second, &session, 0);
     assert_eq!(first.send(&session, "go").await, Ok(SendOutcome::Started));
@@ -254,8 +254,8 @@ async fn reply_of_dead_machine_continues_elsewhere() {
 async fn no_call_is_made_twice_when_a_machine_dies() {
     let server = PostgresServer::start();
     let url = database(&server).await;
-    let mut first = Machine::start(&url, "first", &["Write:1", "Hang:2"]);
-    let second = Machine::start(&url, "second", &["done"]);
+    let mut first = KillableNode::start(&url, "first", &["Write:1", "Hang:2"]);
+    let second = KillableNode::start(&url, "second", &["done"]);
     let session = first.open("main").await;
     let _at_first = first.attach(&session).await;
     assert_eq!(first.send(&session, "go").await, Ok(SendOutcome::Started));
@@ -284,8 +284,8 @@ async fn no_call_is_made_twice_when_a_machine_dies() {
 async fn outcome_that_the_client_has_kept_is_known_elsewhere() {
     let server = PostgresServer::start();
     let url = database(&server).await;
-    let mut first = Machine::start(&url, "first", &["Hang:1"]);
-    let second = Machine::start(&url, "second", &["done"]);
+    let mut first = KillableNode::start(&url, "first", &["Hang:1"]);
+    let second = KillableNode::start(&url, "second", &["done"]);
     let session = first.open("main").await;
     let _at_first = first.attach(&session).await;
     assert_eq!(first.send(&session, "go").await, Ok(SendOutcome::Started));
@@ -311,8 +311,8 @@ async fn outcome_that_the_client_has_kept_is_known_elsewhere() {
 async fn session_follows_the_client_that_hosts_its_tools() {
     let server = PostgresServer::start();
     let url = database(&server).await;
-    let first = Machine::start(&url, "first", &["so far @hang"]);
-    let second = Machine::start(&url, "second", &["Write:1", "done"]);
+    let first = KillableNode::start(&url, "first", &["so far @hang"]);
+    let second = KillableNode::start(&url, "second", &["Write:1", "done"]);
     let session = first.open("main").await;
     let at_first = first.attach(&session).await;
     assert_eq!(first.send(&session, "go").await, Ok(SendOutcome::Started));
@@ -328,8 +328,8 @@ async fn session_follows_the_client_that_hosts_its_tools() {
 async fn machine_that_stops_hands_its_runs_over() {
     let server = PostgresServer::start();
     let url = database(&server).await;
-    let first = Machine::start(&url, "first", &["so far @hang"]);
-    let second = Machine::start(&url, "second", &["and on"]);
+    let first = KillableNode::start(&url, "first", &["so far @hang"]);
+    let second = KillableNode::start(&url, "second", &["and on"]);
     let session = first.open("agent:talker:main").await;
     assert_eq!(first.send(&session, "go").await, Ok(SendOutcome::Started));
     second.wait_for_line(&session, "text so").await;
@@ -342,8 +342,8 @@ async fn machine_that_stops_hands_its_runs_over() {
 async fn machine_that_stops_waits_for_the_calls_that_run() {
     let server = PostgresServer::start();
     let url = database(&server).await;
-    let first = Machine::start(&url, "first", &["Write:slow Write:2", "wrong"]);
-    let second = Machine::start(&url, "second", &["done"]);
+    let first = KillableNode::start(&url, "first", &["Write:slow Write:2", "wrong"]);
+    let second = KillableNode::start(&url, "second", &["done"]);
     let session = first.open("main").await;
     let at_first = first.attach(&session).await;
     assert_eq!(first.send(&session, "go").await, Ok(SendOutcome::Started));
@@ -374,8 +374,8 @@ async fn machine_that_stops_waits_for_the_calls_that_run() {
 async fn run_that_was_stopped_is_not_handed_over() {
     let server = PostgresServer::start();
     let url = database(&server).await;
-    let first = Machine::start(&url, "first", &["Stuck:1"]);
-    let second = Machine::start(&url, "second", &["wrong"]);
+    let first = KillableNode::start(&url, "first", &["Stuck:1"]);
+    let second = KillableNode::start(&url, "second", &["wrong"]);
     let session = first.open("main").await;
     let at_first = first.attach(&session).await;
     assert_eq!(first.send(&session, "go").await, Ok(SendOutcome::Started));
@@ -395,8 +395,8 @@ async fn run_that_was_stopped_is_not_handed_over() {
 async fn call_that_waits_for_its_client_is_handed_over_as_not_run() {
     let server = PostgresServer::start();
     let url = database(&server).await;
-    let first = Machine::start(&url, "first", &["Write:slow Write:2", "wrong"]);
-    let second = Machine::start(&url, "second", &["done"]);
+    let first = KillableNode::start(&url, "first", &["Write:slow Write:2", "wrong"]);
+    let second = KillableNode::start(&url, "second", &["done"]);
     let session = first.open("main").await;
     let at_first = first.attach(&session).await;
     assert_eq!(first.send(&session, "go").await, Ok(SendOutcome::Started));
@@ -429,8 +429,8 @@ async fn call_that_waits_for_its_client_is_handed_over_as_not_run() {
 async fn session_with_files_stays_with_its_machine() {
     let server = PostgresServer::start();
     let url = database(&server).await;
-    let mut first = Machine::start(&url, "first", &["Write:1", "so far @hang"]);
-    let second = Machine::start(&url, "second", &["wrong"]);
+    let mut first = KillableNode::start(&url, "first", &["Write:1", "so far @hang"]);
+    let second = KillableNode::start(&url, "second", &["wrong"]);
     let session = first.open("main").await;
     assert_eq!(first.send(&session, "go").await, Ok(SendOutcome::Started));
     second.wait_for_line(&session, "text so").await;
@@ -450,7 +450,7 @@ async fn session_with_files_stays_with_its_machine() {
     };
     tokio::time::timeout(PATIENCE, gone).await.unwrap();
     // It comes back, and continues what it had begun.
-    let again = Machine::start(&url, "first", &["rest"]);
+    let again = KillableNode::start(&url, "first", &["rest"]);
     assert_eq!(again.wait_for_end("go").await, RunOutcome::Completed);
     assert_eq!(second.log(), Vec::<String>::new());
 }
@@ -459,7 +459,7 @@ async fn session_with_files_stays_with_its_machine() {
 async fn new_entries_of_several_sessions_are_read_within_limits() {
     let server = PostgresServer::start();
     let url = database(&server).await;
-    let machine = Machine::start(&url, "first", &["one", "two"]);
+    let machine = KillableNode::start(&url, "first", &["one", "two"]);
     let (a, b) = (machine.open("agent:talker:a").await, machine.open("agent:talker:b").await);
     for (session, text) in [(&a, "to a"), (&b, "to b")] {
         assert_eq!(machine.send(session, text).await, Ok(SendOutcome::Started));
@@ -486,7 +486,7 @@ async fn new_entries_of_several_sessions_are_read_within_limits() {
 async fn two_machines_cannot_have_one_name() {
     let server = PostgresServer::start();
     let url = database(&server).await;
-    let first = Machine::start(&url, "first", &[]);
+    let first = KillableNode::start(&url, "first", &[]);
     let options = PostgresOptions { url, ..PostgresOptions::default() };
     let ports = PostgresStore::open(&options).await.unwrap();
     let stolen = ClusterNode::start(ports.leases, ports.sessions, "first", RULES).await;
@@ -499,7 +499,7 @@ async fn two_machines_cannot_have_one_name() {
 async fn run_whose_begin_was_stored_without_an_answer_is_executed() {
     let server = PostgresServer::start();
     let url = database(&server).await;
-    let machine = Machine::start(&url, "first", &["hello"]);
+    let machine = KillableNode::start(&url, "first", &["hello"]);
     let session = machine.open("agent:talker:main").await;
     let node = machine.sessions.inner.config.nodes.local_name().to_owned();
     let (store, run) = (Arc::clone(machine.sessions.store()), run_id("go"));

@@ -39,14 +39,14 @@ struct ClusterModel {
     now_ms: u64,
     /// Of each name.
     leases_until_ms: Vec<u64>,
-    sessions: Vec<StoredSession>,
-    machines: Vec<Machine>,
+    sessions: Vec<ModelledSession>,
+    machines: Vec<ModelledNode>,
     wire: Vec<Request>,
 }
 
 /// A session with one run, in the database and beside its tools.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct StoredSession {
+struct ModelledSession {
     holder: usize,
     epoch: u64,
     ledger: Vec<Entry>,
@@ -84,7 +84,7 @@ enum Message {
 
 /// A machine with at most one process at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Machine {
+struct ModelledNode {
     /// The name of its process; `None` if that was killed.
     name: Option<usize>,
     lease: NodeLease,
@@ -189,7 +189,7 @@ enum ClusterAction {
     Start(usize),
 }
 
-impl StoredSession {
+impl ModelledSession {
     fn has_ended(&self) -> bool {
         self.ledger.contains(&Entry::RunEnded)
     }
@@ -411,7 +411,7 @@ impl ClusterModel {
                 begun.restart();
                 *task = Some(begun);
             }
-            Machine {
+            ModelledNode {
                 name: Some(at + 1),
                 lease: NodeLease::granted(rules, Duration::ZERO),
                 clock_permille,
@@ -419,7 +419,7 @@ impl ClusterModel {
                 tasks,
             }
         };
-        let session = |at: usize| StoredSession {
+        let session = |at: usize| ModelledSession {
             holder: at % count + 1,
             epoch: 1,
             ledger: vec![Entry::Began],
@@ -445,12 +445,12 @@ impl ClusterModel {
     }
 
     fn has_ended(&self) -> bool {
-        self.sessions.iter().all(StoredSession::has_ended)
+        self.sessions.iter().all(ModelledSession::has_ended)
     }
 
     fn send(&mut self, machine: usize, kind: RequestKind) -> bool {
         let sent_at = self.clock(machine);
-        let Machine { name: Some(name), ref lease, .. } = self.machines[machine] else {
+        let ModelledNode { name: Some(name), ref lease, .. } = self.machines[machine] else {
             return false;
         };
         let generation = lease.generation();

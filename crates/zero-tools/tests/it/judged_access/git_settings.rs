@@ -189,7 +189,7 @@ async fn setting_with_several_values_is_left_alone_with_a_reason() {
     let attack = format!("{ADD_REMOTE}; git remote set-url --add origin https://host.test/q");
     let answer = run(&f, &attack).await;
     assert_eq!(f.read_text(".git/config"), before, "{answer}");
-    let reason = "`remote.origin.url` has several values, and zero changes no such setting";
+    let reason = "`remote.origin.url` has several values; zero does not change such a setting";
     assert!(answer.to_string().contains(reason), "{answer}");
 }
 

@@ -54,7 +54,8 @@ pub(super) fn print_list(app: &AppContext, args: &ConfigListArgs) -> anyhow::Res
     let workspace = open_workspace_folder(app, args.workspace.as_ref())?;
     let settings = app.load_settings(&workspace, &args.settings)?;
     let out = &app.terminal.out;
-    let is_asked = |key: &str| args.key.as_deref().is_none_or(|asked| is_at_or_below(key, asked));
+    let is_asked =
+        |key: &str| args.key.as_deref().is_none_or(|requested| is_at_or_below(key, requested));
     let mut entries: Vec<SettingsEntry> =
         settings.entries().iter().map(SettingsEntry::to_masked).collect();
     let mut defaults = Vec::new();
@@ -110,8 +111,8 @@ pub(super) fn print_list(app: &AppContext, args: &ConfigListArgs) -> anyhow::Res
 }
 
 /// Whether a setting is another one, or a part of it.
-fn is_at_or_below(key: &str, asked: &str) -> bool {
-    key.strip_prefix(asked).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+fn is_at_or_below(key: &str, requested: &str) -> bool {
+    key.strip_prefix(requested).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 /// The keys that no entry sets, with the values that apply: their defaults.

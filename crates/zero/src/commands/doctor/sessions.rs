@@ -61,9 +61,9 @@ pub(super) fn check_store(
 
 /// Warns of owners that can soon have no more sessions.
 fn check_room(store: &SqliteStore, sessions_max: u64, findings: &mut DoctorReport) {
-    let near = store.large_owners(OwnerUsage::near(sessions_max));
-    let near = small_runtime().ok().and_then(|runtime| runtime.block_on(near).ok());
-    for OwnerUsage { owner, sessions } in near.unwrap_or_default().iter().take(LISTED_MAX) {
+    let near_limit = store.large_owners(OwnerUsage::near(sessions_max));
+    let near_limit = small_runtime().ok().and_then(|runtime| runtime.block_on(near_limit).ok());
+    for OwnerUsage { owner, sessions } in near_limit.unwrap_or_default().iter().take(LISTED_MAX) {
         let owner = owner.escape_debug();
         findings.add_warning(
             CHECK,

@@ -71,8 +71,8 @@ fn find_request(
     requests: impl Iterator<Item = (String, String)>,
 ) -> Result<String, UsageError> {
     let words = |text: &str| text.replace(' ', "").to_lowercase();
-    let mut meant = requests.filter(|(id, known)| id == given || words(known) == words(given));
-    match (meant.next(), meant.next()) {
+    let mut matching = requests.filter(|(id, known)| id == given || words(known) == words(given));
+    match (matching.next(), matching.next()) {
         (Some((id, _)), None) => Ok(id),
         (None, _) => Err(UsageError(format!(
             "no device asks with the text `{}`; pass the whole text that it shows",

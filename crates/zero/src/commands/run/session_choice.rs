@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use zero_core::session_key::is_agent_id;
+use zero_core::shell_quoting::quote_shell_word;
 use zero_runtime::QuestionWithdrawal;
 use zero_runtime::clock::now_ms;
 use zero_runtime::name_suggestions::suggest_names;
@@ -55,13 +56,13 @@ pub(super) async fn open_session(
     app: &AppContext,
     args: &RunArgs,
     connection: &CliGatewayConnection,
-    asking: &TerminalPromptOptions,
+    options: &TerminalPromptOptions,
     cwd: &Path,
 ) -> anyhow::Result<Option<OpenedSession>> {
     let key = match (&args.options.session, &args.options.resume) {
         (Some(named), _) => Some(named.clone()),
         (None, Some(named)) if !named.is_empty() => Some(named.clone()),
-        (None, Some(_)) => match pick_session(app, connection, asking, cwd).await? {
+        (None, Some(_)) => match pick_session(app, connection, options, cwd).await? {
             Some(key) => Some(key),
             None => return Ok(None),
         },
@@ -145,7 +146,7 @@ async fn open_by_key(
         Some(agent) if !name.starts_with("agent:") => format!("agent:{agent}:{name}"),
         Some(agent) if !name.starts_with(&format!("agent:{agent}:")) => {
             let what = format!(
-                "session `{name}` belongs to another agent than `{agent}`; omit `--session` or `--agent`"
+                "session `{name}` belongs to an agent other than `{agent}`; omit `--session` or `--agent`"
             );
             return Err(UsageError(what).into());
         }
@@ -222,7 +223,7 @@ fn no_session_error(cwd: &Path) -> UsageError {
 async fn pick_session(
     app: &AppContext,
     connection: &CliGatewayConnection,
-    asking: &TerminalPromptOptions,
+    options: &TerminalPromptOptions,
     cwd: &Path,
 ) -> anyhow::Result<Option<String>> {
     let sessions = list_folder_sessions(connection, cwd).await?;
@@ -231,7 +232,7 @@ async fn pick_session(
     }
     let now = now_ms();
     let rows: Vec<String> = sessions.iter().map(|session| session.describe(now)).collect();
-    let Some(answers) = asking.answer_source(app) else {
+    let Some(answers) = options.answer_source(app) else {
         let shown: Vec<String> =
             rows.iter().take(LISTED_MAX).map(|row| format!("  {row}")).collect();
         let what = format!(
@@ -240,7 +241,7 @@ async fn pick_session(
         );
         return Err(UsageError(what).into());
     };
-    let turn: &PromptTurn = &asking.turn;
+    let turn: &PromptTurn = &options.turn;
     let turn = turn.begin().await;
     let stream = app.terminal.err.clone();
     let dialog = DialogRun {
@@ -262,5 +263,14 @@ impl FolderSession {
         let name = self.name.as_deref().unwrap_or_else(|| short_name(&self.key));
         let title = self.title.as_deref().unwrap_or_default();
         escape_line(&format!("{age:>6} ago  {name:<20}  {title}")).trim_end().to_owned()
+    }
+}
+
+/// Command line that uses the same session on the same gateway.
+pub(super) fn follow_up_command(args: &RunArgs, command: &str, key: &str) -> String {
+    let key = quote_shell_word(key);
+    match &args.remote.url {
+        Some(url) => format!("zero {command} {key} --url {}", quote_shell_word(url)),
+        None => format!("zero {command} {key}"),
     }
 }

@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context;
 use serde_json::Map;
 use tokio_util::sync::CancellationToken;
 use zero_core::event::{ApprovalRequest, ApprovalSubject, EventKind, UserQuestion};
@@ -19,12 +18,12 @@ use zero_wire::EventFrame;
 use zero_wire::chat::{ChatAbort, ChatAbortParams, ChatAttachment, ChatSend, ChatSendParams};
 use zero_wire::client::GatewayClient;
 use zero_wire::zero_sessions::{
-    ApprovalsResolveParams, QuestionsResolveParams, SESSION_EVENT, SessionEvent, SessionInfo,
-    SessionOpenParams, ZeroApprovalsResolve, ZeroQuestionsResolve, ZeroSessionsOpen,
+    ApprovalsResolveParams, QuestionsResolveParams, SessionInfo, SessionOpenParams,
+    ZeroApprovalsResolve, ZeroQuestionsResolve, ZeroSessionsOpen,
 };
 
+use super::run_events::{next_event, parse_run_event, read_ahead, unrecorded_end};
 use super::run_printer::{RunDetails, RunPrinter, render_bounded_diff};
-use super::{belongs_to_run, next_event, read_ahead, unrecorded_end};
 use crate::AppContext;
 use crate::cli::RunArgs;
 use crate::exit::{ExitOutcome, UsageError};
@@ -195,22 +194,14 @@ impl UnattendedRun<'_> {
                 }
                 continue;
             }
-            if event.event != SESSION_EVENT {
+            let Some(event) = parse_run_event(event, &self.session_key, &self.run_id)? else {
                 continue;
-            }
-            let Some(payload) = event.payload else { continue };
-            let update: SessionEvent =
-                serde_json::from_value(payload).context("the gateway sent an invalid event")?;
-            let is_of_run = update.session_key == self.session_key
-                && belongs_to_run(&update.event, &self.run_id);
-            if !is_of_run {
-                continue;
-            }
-            if let Some(exit) = self.printer.print_event(&update.event)? {
+            };
+            if let Some(exit) = self.printer.print_event(&event)? {
                 connection.close().await;
                 return Ok(exit);
             }
-            match update.event.kind {
+            match event.kind {
                 EventKind::ApprovalRequested(request) => match request.subject {
                     ApprovalSubject::Call | ApprovalSubject::SubagentCall => {
                         let preview = render_preview(&self.app.terminal.err, &request);

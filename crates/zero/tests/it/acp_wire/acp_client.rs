@@ -25,7 +25,7 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Who said something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MessageSender {
+pub(crate) enum MessagePeer {
     Agent,
     Client,
 }
@@ -33,7 +33,7 @@ pub(crate) enum MessageSender {
 /// Something that was said.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedMessage {
-    pub(crate) by: MessageSender,
+    pub(crate) by: MessagePeer,
     pub(crate) message: Value,
 }
 
@@ -215,7 +215,7 @@ impl AcpClient {
     /// Says a message in this very spelling.
     pub(crate) fn send_message_text(&mut self, line: &str) {
         let message = serde_json::from_str(line).unwrap();
-        self.log.push(RecordedMessage { by: MessageSender::Client, message });
+        self.log.push(RecordedMessage { by: MessagePeer::Client, message });
         self.send_bytes(format!("{line}\n").as_bytes());
     }
 
@@ -242,7 +242,7 @@ impl AcpClient {
 
     /// Everything that the agent said so far.
     pub(crate) fn agent_messages(&self) -> impl DoubleEndedIterator<Item = &Value> {
-        self.log.iter().filter(|entry| entry.by == MessageSender::Agent).map(|entry| &entry.message)
+        self.log.iter().filter(|entry| entry.by == MessagePeer::Agent).map(|entry| &entry.message)
     }
 
     /// Waits until the agent has said something, from a mark on.
@@ -258,7 +258,7 @@ impl AcpClient {
         loop {
             while let Some(entry) = self.log.get(at) {
                 at += 1;
-                if entry.by == MessageSender::Agent && is_it(&entry.message) {
+                if entry.by == MessagePeer::Agent && is_it(&entry.message) {
                     return entry.message.clone();
                 }
             }
@@ -292,7 +292,7 @@ impl AcpClient {
 
     /// The updates of a session that were told since a mark.
     pub(crate) fn updates(&self, from: usize, session: &str) -> Vec<Value> {
-        let entry = self.log.iter().skip(from).filter(|entry| entry.by == MessageSender::Agent);
+        let entry = self.log.iter().skip(from).filter(|entry| entry.by == MessagePeer::Agent);
         let of_session = entry.filter(|entry| {
             entry.message["method"] == "session/update"
                 && entry.message["params"]["sessionId"] == session
@@ -302,7 +302,7 @@ impl AcpClient {
 
     /// What the agent asked since a mark.
     pub(crate) fn requests(&self, from: usize, method: &str) -> Vec<Value> {
-        let entry = self.log.iter().skip(from).filter(|entry| entry.by == MessageSender::Agent);
+        let entry = self.log.iter().skip(from).filter(|entry| entry.by == MessagePeer::Agent);
         let asked = entry
             .filter(|entry| entry.message["method"] == method && entry.message.get("id").is_some());
         asked.map(|entry| entry.message.clone()).collect()
@@ -372,7 +372,7 @@ impl AcpClient {
         let message: Value = serde_json::from_str(text)
             .unwrap_or_else(|error| panic!("what is said is JSON ({error}): {text:?}"));
         assert!(message.is_object(), "what is said is an object: {text:?}");
-        self.log.push(RecordedMessage { by: MessageSender::Agent, message: message.clone() });
+        self.log.push(RecordedMessage { by: MessagePeer::Agent, message: message.clone() });
         let (Some(method), Some(id)) = (message["method"].as_str(), message.get("id")) else {
             return Ok(());
         };
@@ -395,7 +395,7 @@ impl AcpClient {
 
     fn send_message(&mut self, message: Value) {
         let line = format!("{message}\n");
-        self.log.push(RecordedMessage { by: MessageSender::Client, message });
+        self.log.push(RecordedMessage { by: MessagePeer::Client, message });
         self.send_bytes(line.as_bytes());
     }
 
@@ -409,7 +409,7 @@ impl AcpClient {
     /// The talk, for a person.
     fn render_log(&self) -> String {
         let line = |entry: &RecordedMessage| {
-            let arrow = if entry.by == MessageSender::Agent { "<" } else { ">" };
+            let arrow = if entry.by == MessagePeer::Agent { "<" } else { ">" };
             format!("{arrow} {}\n", truncate_json(&entry.message))
         };
         self.log.iter().map(line).collect()

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 /// The wire. Its threads end with the test.
 pub(crate) struct CuttableProxy {
     pub(crate) url: String,
-    state: Arc<Mutex<ProxyState>>,
+    state: Arc<Mutex<CutState>>,
 }
 
 #[derive(Default)]
-struct ProxyState {
+struct CutState {
     is_cut: bool,
     ends: Vec<TcpStream>,
 }
@@ -20,7 +20,7 @@ impl CuttableProxy {
     pub(crate) fn to_address(address: &str) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let url = format!("ws://{}", listener.local_addr().unwrap());
-        let state = Arc::new(Mutex::new(ProxyState::default()));
+        let state = Arc::new(Mutex::new(CutState::default()));
         let (address, shared) = (address.to_owned(), Arc::clone(&state));
         std::thread::spawn(move || {
             for near in listener.incoming().flatten() {

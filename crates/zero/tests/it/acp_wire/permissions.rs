@@ -2,9 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::acp_client::{
-    AcpClient, ClientReply, MessageSender, cancelled_outcome, selected_outcome,
-};
+use super::acp_client::{AcpClient, ClientReply, MessagePeer, cancelled_outcome, selected_outcome};
 use super::{AcpFixture, call_step, call_text, calls, make_script, only_call, statuses};
 
 fn write_step(name: &str) -> String {
@@ -23,7 +21,7 @@ fn find_agent_message(acp: &AcpClient, what: &str, is_it: impl Fn(&Value) -> boo
     let found = acp
         .log()
         .iter()
-        .position(|message| message.by == MessageSender::Agent && is_it(&message.message));
+        .position(|message| message.by == MessagePeer::Agent && is_it(&message.message));
     found.unwrap_or_else(|| panic!("{what} was never said"))
 }
 

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::acp_client::{MessageSender, RecordedMessage};
-use super::schema::{self, MessageKind};
+use super::acp_client::{MessagePeer, RecordedMessage};
+use super::schema::{self, MessagePart};
 
 /// Updates that belong to a turn: nothing of the kind is told when none is at work.
 const TURN_UPDATES: [&str; 6] = [
@@ -24,11 +24,11 @@ const TURN_REQUESTS: [&str; 4] = ["session/prompt", "session/load", "_zero/tools
 pub(crate) fn unanswered_requests(log: &[RecordedMessage]) -> Vec<Value> {
     let answers: HashSet<String> = log
         .iter()
-        .filter(|entry| entry.by == MessageSender::Agent && is_answer(&entry.message))
+        .filter(|entry| entry.by == MessagePeer::Agent && is_answer(&entry.message))
         .map(|entry| entry.message["id"].to_string())
         .collect();
     let requests =
-        log.iter().filter(|entry| entry.by == MessageSender::Client && is_request(&entry.message));
+        log.iter().filter(|entry| entry.by == MessagePeer::Client && is_request(&entry.message));
     let ids = requests.map(|entry| entry.message["id"].clone());
     ids.filter(|id| !answers.contains(&id.to_string())).collect()
 }
@@ -38,8 +38,8 @@ pub(crate) fn find_violations(log: &[RecordedMessage], garbage: usize) -> Vec<St
     let mut talk = ConversationState { left: garbage, ..ConversationState::default() };
     for RecordedMessage { by, message } in log {
         match by {
-            MessageSender::Agent => talk.check_agent_message(message),
-            MessageSender::Client => talk.check_client_message(message),
+            MessagePeer::Agent => talk.check_agent_message(message),
+            MessagePeer::Client => talk.check_client_message(message),
         }
     }
     talk.faults
@@ -90,7 +90,7 @@ impl ConversationState {
             && let Some((method, params)) = self.asked.remove(&id)
         {
             if let Some(result) = message.get("result") {
-                let faults = schema::find_violations(&method, MessageKind::Response, result);
+                let faults = schema::find_violations(&method, MessagePart::Response, result);
                 faults.into_iter().for_each(|fault| self.add_violation(message, fault));
             }
             if method == "session/request_permission" {
@@ -124,7 +124,7 @@ impl ConversationState {
 
     fn check_request(&mut self, method: &str, message: &Value) {
         let params = &message["params"];
-        for fault in schema::find_violations(method, MessageKind::Request, params) {
+        for fault in schema::find_violations(method, MessagePart::Request, params) {
             self.add_violation(message, fault);
         }
         let id = message["id"].to_string();
@@ -173,10 +173,10 @@ impl ConversationState {
             return;
         };
         let Some(result) = message.get("result") else { return };
-        for fault in schema::find_violations(&method, MessageKind::Response, result) {
+        for fault in schema::find_violations(&method, MessagePart::Response, result) {
             self.add_violation(message, fault);
         }
-        for fault in schema::find_violations(&method, MessageKind::Request, &params) {
+        for fault in schema::find_violations(&method, MessagePart::Request, &params) {
             self.add_violation(&params, format!("it was answered, and yet: {fault}"));
         }
         if method == "session/prompt" {
@@ -194,7 +194,7 @@ impl ConversationState {
     }
 
     fn check_notification(&mut self, method: &str, message: &Value) {
-        for fault in schema::find_violations(method, MessageKind::Notification, &message["params"])
+        for fault in schema::find_violations(method, MessagePart::Notification, &message["params"])
         {
             self.add_violation(message, fault);
         }
@@ -305,16 +305,16 @@ fn rules_detect_violations() {
     let call = tell(json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "t"}));
     let over =
         tell(json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "failed"}));
-    let check =
-        |agent: &[&Value], faults: usize| {
-            let mut log = vec![RecordedMessage { by: MessageSender::Client, message: ask.clone() }];
-            log.extend(agent.iter().map(|entry| RecordedMessage {
-                by: MessageSender::Agent,
-                message: (*entry).clone(),
-            }));
-            let found = find_violations(&log, 0);
-            assert_eq!(found.len(), faults, "{agent:?}: {found:?}");
-        };
+    let check = |agent: &[&Value], faults: usize| {
+        let mut log = vec![RecordedMessage { by: MessagePeer::Client, message: ask.clone() }];
+        log.extend(
+            agent
+                .iter()
+                .map(|entry| RecordedMessage { by: MessagePeer::Agent, message: (*entry).clone() }),
+        );
+        let found = find_violations(&log, 0);
+        assert_eq!(found.len(), faults, "{agent:?}: {found:?}");
+    };
     check(&[&call, &over, &end], 0);
     check(&[&call, &end], 1);
     check(&[&over, &end], 1);

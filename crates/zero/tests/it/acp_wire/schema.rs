@@ -37,7 +37,7 @@ fn with_unstable_parts(mut schema: Value) -> Value {
 
 /// What a message is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MessageKind {
+pub(crate) enum MessagePart {
     Request,
     Response,
     Notification,
@@ -45,7 +45,7 @@ pub(crate) enum MessageKind {
 
 /// What is wrong with the parameters or the result of a method; nothing for one that the protocol
 /// leaves to those who speak it.
-pub(crate) fn find_violations(method: &str, part: MessageKind, value: &Value) -> Vec<String> {
+pub(crate) fn find_violations(method: &str, part: MessagePart, value: &Value) -> Vec<String> {
     match definition_name(method, part) {
         Some(name) => find_definition_violations(&name, value),
         None if is_extension(method) => Vec::new(),
@@ -66,7 +66,7 @@ fn is_extension(method: &str) -> bool {
     method.starts_with('_') || method.starts_with("tools/")
 }
 
-fn definition_name(method: &str, part: MessageKind) -> Option<String> {
+fn definition_name(method: &str, part: MessagePart) -> Option<String> {
     let definitions = SCHEMA["$defs"].as_object().unwrap();
     let fits = |(name, about): &(&String, &Value)| {
         about["x-method"] == method && name.ends_with(&format!("{part:?}"))
@@ -102,21 +102,21 @@ fn schema_detects_violations() {
     let bare = json!({"sessionUpdate": "tool_call", "toolCallId": "1", "title": "t",
         "content": [{"type": "text", "text": "a"}]});
     for (method, part, value, is_good) in [
-        ("session/update", MessageKind::Notification, update(chunk), true),
-        ("session/update", MessageKind::Notification, update(meta), true),
-        ("session/update", MessageKind::Notification, update(own), false),
-        ("session/update", MessageKind::Notification, update(bare), false),
-        ("session/update", MessageKind::Notification, update(json!({"sessionUpdate": "x"})), false),
-        ("session/prompt", MessageKind::Response, json!({"stopReason": "end_turn"}), true),
-        ("session/prompt", MessageKind::Response, json!({"stopReason": "stop"}), false),
+        ("session/update", MessagePart::Notification, update(chunk), true),
+        ("session/update", MessagePart::Notification, update(meta), true),
+        ("session/update", MessagePart::Notification, update(own), false),
+        ("session/update", MessagePart::Notification, update(bare), false),
+        ("session/update", MessagePart::Notification, update(json!({"sessionUpdate": "x"})), false),
+        ("session/prompt", MessagePart::Response, json!({"stopReason": "end_turn"}), true),
+        ("session/prompt", MessagePart::Response, json!({"stopReason": "stop"}), false),
         (
             "session/prompt",
-            MessageKind::Response,
+            MessagePart::Response,
             json!({"stopReason": "end_turn", "usage": 1}),
             false,
         ),
-        ("session/promptly", MessageKind::Response, json!({}), false),
-        ("_zero/tools/use", MessageKind::Response, json!({"any": "thing"}), true),
+        ("session/promptly", MessagePart::Response, json!({}), false),
+        ("_zero/tools/use", MessagePart::Response, json!({"any": "thing"}), true),
     ] {
         let faults = find_violations(method, part, &value);
         assert_eq!(faults.is_empty(), is_good, "{method} {value}: {faults:?}");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::{AcpFixture, call_step, make_script};
-use crate::acp_wire::acp_client::{AcpClient, MessageSender};
+use crate::acp_wire::acp_client::{AcpClient, MessagePeer};
 use crate::mcp_fixture::wait_for;
 use crate::process_cleanup::{find_sleepers, unique_seconds};
 
@@ -17,7 +17,7 @@ fn transport_001_stdout_is_only_json() {
     // What commands print goes to the model and the client, as text in messages.
     let noisy = call_step("Bash", json!({"command": "echo out; echo err >&2; printf 'no end'"}));
     acp.run_turn(&session, &make_script(&[&noisy]), "end_turn");
-    let count = acp.log().iter().filter(|entry| entry.by == MessageSender::Agent).count();
+    let count = acp.log().iter().filter(|entry| entry.by == MessagePeer::Agent).count();
     assert!(count > 5);
     acp.close();
 }
@@ -142,7 +142,7 @@ fn jsonrpc_003_notifications_get_no_answer() {
     acp.notify("initialized", json!({}));
     acp.call_ok("session/list", json!({}));
     let answers =
-        acp.log().iter().skip(from).filter(|entry| entry.by == MessageSender::Agent).count();
+        acp.log().iter().skip(from).filter(|entry| entry.by == MessagePeer::Agent).count();
     assert_eq!(answers, 1);
     acp.close();
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::acp_client::{AcpClient, MessageSender};
+use super::acp_client::{AcpClient, MessagePeer};
 use super::{AcpFixture, call_step, call_text, check_all_ended, make_script, only_call};
 
 fn open_client(fixture: &AcpFixture) -> (AcpClient, String) {
@@ -34,7 +34,7 @@ fn check_bare_client(names: &[&str]) {
         fixture.project_path("made").exists()
             && fixture.read_project_file("hello.txt").as_deref() == Some("bye\n")
     );
-    let asked = acp.log().iter().filter(|message| message.by == MessageSender::Agent);
+    let asked = acp.log().iter().filter(|message| message.by == MessagePeer::Agent);
     let mut asked = asked.filter_map(|message| message.message["method"].as_str());
     assert!(asked.all(|method| names.iter().all(|name| !method.starts_with(name))));
     acp.close();

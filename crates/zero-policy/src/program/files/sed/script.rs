@@ -226,24 +226,24 @@ impl<'a> SedScanner<'a> {
 
     /// Skips `…]` if it is closed on this line; otherwise the bracket is a plain character.
     fn skip_bracket(&mut self, delimiter: char) {
-        let mut ahead = self.rest.clone();
+        let mut lookahead = self.rest.clone();
         if delimiter == '[' || delimiter == ']' {
             return;
         }
-        ahead.next_if_eq(&'^');
-        ahead.next_if_eq(&']');
-        while let Some(c) = ahead.next() {
+        lookahead.next_if_eq(&'^');
+        lookahead.next_if_eq(&']');
+        while let Some(c) = lookahead.next() {
             match c {
                 '\n' => return,
                 ']' => {
-                    self.rest = ahead;
+                    self.rest = lookahead;
                     return;
                 }
                 // `[:alpha:]` contains brackets of its own.
                 '[' => {
-                    if let Some(kind) = ahead.next_if(|c| matches!(c, ':' | '.' | '=')) {
+                    if let Some(kind) = lookahead.next_if(|c| matches!(c, ':' | '.' | '=')) {
                         let mut last = ' ';
-                        for c in ahead.by_ref() {
+                        for c in lookahead.by_ref() {
                             if last == kind && c == ']' {
                                 break;
                             }
