@@ -56,7 +56,7 @@ fn backslash_that_is_no_escape_is_found_in_urls() {
     let mask = SecretMask::new([value("PATH_LIKE", r"p@ss\new\tea\u00fc\0171")]);
     for text in [
         r"p@ss\new\tea\u00fc\0171",
-        r"p@ss\new\tea\u00fc\0171",
+        r"p@ss\\new\\tea\\u00fc\\0171",
         "p%40ss%5Cnew%5Ctea%5Cu00fc%5C0171",
         "p%2540ss%255Cnew%255Ctea%255Cu00fc%255C0171",
         "p@ss&#92;new&#92;tea&#92;u00fc&#92;0171",
