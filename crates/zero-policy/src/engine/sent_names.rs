@@ -22,7 +22,7 @@ const WORD_BYTES_MAX: usize = 64 << 10;
 /// Programs that use the files which their words name on this machine only, or whose analysis says
 /// what they send.
 const LOCAL_PROGRAMS: &[&str] = words!(
-    "age certutil code direnv dotenv dotenvx emacs foreman git gpg gpg2 honcho keytool mkcert nano nvim openssl \
+    ". age certutil code direnv dotenv dotenvx emacs foreman git gpg gpg2 honcho keytool mkcert nano nvim openssl source \
      ssh-keygen vi vim"
 );
 
@@ -176,6 +176,8 @@ fn split_word(text: &str) -> impl Iterator<Item = &str> {
             None => chunk,
         };
         match path.strip_prefix('-') {
+            // A long option, without a value.
+            Some(option) if option.starts_with('-') => "",
             // `-f.env`
             Some(option) => option
                 .char_indices()
