@@ -105,9 +105,11 @@ impl SecretMask {
             let is_padded = unpadded.len() < text.len();
             let unpadded = Some(unpadded)
                 .filter(|short| is_padded && short.chars().count() >= VALUE_CHARS_MIN);
-            for form in
-                std::iter::once(&*text).chain(unpadded).flat_map(|it| encoded_forms(it.as_bytes()))
-            {
+            // In `a\tb`, `\t` may be a tab or two characters, which `%5Ct` are for sure.
+            let literal = text.contains('\\').then(|| text.replace('\\', "").into_bytes());
+            let forms_of_text =
+                std::iter::once(&*text).chain(unpadded).flat_map(|it| encoded_forms(it.as_bytes()));
+            for form in forms_of_text.chain(literal) {
                 let view = text_view::build(&form);
                 let pieces =
                     split_view(&view).filter(|it| it.len() >= FragmentIndex::FORM_BYTES_MIN);

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use zero_policy::PackageManager;
-use zero_policy::shell::changes_what_runs;
+use zero_policy::shell::{changes_what_runs, is_locale_name, is_plain_locale};
 use zero_sandbox::path_survey;
 
 use crate::command_request::StreamMode;
@@ -157,7 +157,7 @@ impl CommandEnvironment {
     /// Selects the variables from an environment. Those that name registries of package managers pass
     /// without passwords, as does configuration in files. `allowed` names further ones: an exact name
     /// always passes; a prefix that ends in `*` passes only variables that neither look like
-    /// secrets nor make programs run code.
+    /// secrets nor make programs run code. A locale passes only with the encoding UTF-8.
     pub(super) fn scrub(all: &[(String, String)], allowed: &[String]) -> Self {
         let passes = |name: &str, value: &str| {
             let is_harmless =
@@ -166,6 +166,10 @@ impl CommandEnvironment {
                 Some(start) => name.starts_with(start) && is_harmless(),
                 None => name == pattern,
             };
+            // Policy reads lines as UTF-8. A shell with another encoding would see other words in them.
+            if is_locale_name(name) && !is_plain_locale(value) {
+                return false;
+            }
             let is_registry = PackageManager::from_registry_variable(name).is_some();
             (is_registry && !has_password(value))
                 || PASSED_VARIABLES.iter().any(|pattern| is_meant(pattern))
@@ -259,7 +263,8 @@ mod tests {
     #[track_caller]
     fn check(name: &str, allowed: &[&str], passes: bool) {
         let allowed: Vec<String> = allowed.iter().map(|name| (*name).to_owned()).collect();
-        let all = [(name.to_owned(), "x".to_owned())];
+        let value = if is_locale_name(name) { "C.UTF-8" } else { "x" };
+        let all = [(name.to_owned(), value.to_owned())];
         let environment = CommandEnvironment::scrub(&all, &allowed);
         let found = environment.0.iter().any(|(known, _)| known == name);
         assert_eq!(found, passes, "{name} with {allowed:?}");
@@ -319,6 +324,24 @@ mod tests {
         }
         for name in ["AWS_REGION", "DBUS_SESSION_BUS_ADDRESS", "WAYLAND_DISPLAY", "ZERO_LOG"] {
             check(name, &["*"], false);
+        }
+    }
+
+    #[test]
+    fn locale_of_other_encoding_does_not_pass() {
+        let check = |name: &str, value: &str, passes: bool| {
+            let all = [(name.to_owned(), value.to_owned())];
+            let environment = CommandEnvironment::scrub(&all, &[name.to_owned()]);
+            let found = environment.0.iter().any(|(known, _)| known == name);
+            assert_eq!(found, passes, "{name}={value}");
+        };
+        for name in ["LANG", "LC_ALL", "LC_CTYPE", "LC_MESSAGES"] {
+            for value in ["de_DE.UTF-8", "C.utf8", "C", "POSIX", ""] {
+                check(name, value, true);
+            }
+            for value in ["zh_CN.GBK", "ja_JP.SJIS", "zh_CN", "zh_TW.big5"] {
+                check(name, value, false);
+            }
         }
     }
 

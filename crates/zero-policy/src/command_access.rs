@@ -4,10 +4,11 @@
 //! program tries, it cannot do more than was judged.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::host::HostName;
 use crate::program::GitSettingChange;
+use crate::rule::NameGlob;
 
 /// What the commands of a call may read, change and reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub struct CommandAccess {
     pub repositories: BTreeSet<PathBuf>,
     /// The files that they may send to other machines.
     pub sent: BTreeSet<SentFile>,
+    /// Names of secret files in the words of commands that may send them.
+    pub sent_names: BTreeSet<SentName>,
     /// The words of their commands that variables, braces and the like make, as far as they are known.
     pub expanded: BTreeSet<String>,
 }
@@ -43,6 +46,30 @@ pub struct SentFile {
     pub path: PathBuf,
     /// Whether it is a folder, with everything beneath it.
     pub recursive: bool,
+}
+
+/// The name of a file, or a pattern for names, in a word of a command that may send the file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SentName(String);
+
+impl SentName {
+    /// The last part of a written path; `None` if that is no name.
+    pub(crate) fn new(path: &str) -> Option<Self> {
+        let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        (!matches!(name, "" | "." | "..")).then(|| Self(name.to_lowercase()))
+    }
+
+    /// Whether programs may take a text for a pattern.
+    pub(crate) fn is_pattern(text: &str) -> bool {
+        text.contains(['*', '?', '['])
+    }
+
+    /// Whether it may mean the file at a path. A pattern that is none is a name.
+    pub fn matches(&self, path: &Path) -> bool {
+        let Some(name) = path.file_name() else { return false };
+        let name = name.to_string_lossy().to_lowercase();
+        name == self.0 || NameGlob::parse(&self.0).is_ok_and(|glob| glob.matches(&name))
+    }
 }
 
 /// The secret files of the workspace that commands may read.

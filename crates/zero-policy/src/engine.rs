@@ -15,6 +15,7 @@ mod protected_links;
 mod recursive_access;
 mod secret_file_scope;
 mod sent_files;
+mod sent_names;
 mod tool_resources;
 mod verdict_tree;
 
@@ -33,7 +34,7 @@ pub use self::connect_request::{
 };
 use self::recursive_access::ContentsFinding;
 pub use self::verdict_tree::{VerdictNode, VerdictTree};
-use crate::command_access::{ChangeScope, CommandAccess};
+use crate::command_access::{ChangeScope, CommandAccess, SentName};
 use crate::decision::{EffectDecision, GrantScope, PolicyDecision, Verdict};
 use crate::host::HostName;
 use crate::host::HostPattern;
@@ -333,6 +334,10 @@ impl PolicyEngine {
         judged.iter_mut().for_each(|judged| case.apply_grant(judged));
         if case.mode() == PermissionMode::Plan {
             judged.iter_mut().for_each(EffectAssessment::restrict_to_reads);
+        }
+        for judged in judged.iter_mut().filter(|judged| judged.kind == "read") {
+            let secret = judged.reads.iter().filter(|path| self.masked_files.contains(path));
+            judged.secret_reads = secret.cloned().collect();
         }
         let guards_secret_files =
             case.mode() != PermissionMode::Auto && !self.masked_files.is_empty();
@@ -701,6 +706,14 @@ struct EffectAssessment {
     reads: Vec<PathBuf>,
     /// The paths that its arguments may name, if it may send the files there.
     operands: Vec<PathBuf>,
+    /// The secret files among those that it reads.
+    secret_reads: Vec<PathBuf>,
+    /// Whether it is a command that may send files which its words name.
+    may_send: bool,
+    /// The secret files that its arguments name, if it can reach a host.
+    secret_operands: Vec<PathBuf>,
+    /// The names of secret files in its words, if it can reach a host.
+    sent_names: BTreeSet<SentName>,
     /// Its command line and the node within it.
     tree: Option<usize>,
     node: Option<usize>,
@@ -722,6 +735,10 @@ impl EffectAssessment {
             changes: ChangeScope::Nothing,
             reads: Vec::new(),
             operands: Vec::new(),
+            secret_reads: Vec::new(),
+            may_send: false,
+            secret_operands: Vec::new(),
+            sent_names: BTreeSet::new(),
             tree: None,
             node: None,
         }
@@ -832,6 +849,7 @@ impl CallAssessment {
             secret_files,
             registries: registries.collect(),
             sent: self.sent_files(),
+            sent_names: self.judged.iter().flat_map(|it| it.sent_names.iter().cloned()).collect(),
             expanded: self.expanded.clone(),
             ..CommandAccess::new(reads, changes)
         })

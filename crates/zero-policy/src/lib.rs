@@ -22,7 +22,9 @@ pub mod secret_file_set;
 pub mod shell;
 mod word_list;
 
-pub use command_access::{CommandAccess, NetworkScope, SecretFileScope, SentFile, WriteScope};
+pub use command_access::{
+    CommandAccess, NetworkScope, SecretFileScope, SentFile, SentName, WriteScope,
+};
 pub use decision::{EffectDecision, GrantScope, PolicyDecision, Verdict};
 pub use engine::{
     CommandHosts, ConnectDeniedError, ConnectPermission, ConnectRequest, DecisionRequest,

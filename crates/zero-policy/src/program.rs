@@ -121,15 +121,33 @@ const NAMED_FILE_PROGRAMS: &[&str] = words!(
 
 /// Programs that send files which their operands name, and whose options are in no table.
 const SENDING_PROGRAMS: &[&str] = words!(
-    "aws az azcopy b2 croc curlie doctl ffsend ftp gcloud gh glab grpcurl gsutil hub lftp mail mailx \
-     mutt ncftpput rclone s3cmd s5cmd sendmail smbclient socat swaks tftp websocat wormhole"
+    "aws az azcopy b2 borg coscli croc curlie doctl duplicity ffsend firebase fly flyctl ftp gcloud gh glab \
+     grpcurl gsutil heroku hub hurl ipfs k kafkacat kcat kubectl lftp mail mailx mc mosquitto_pub mutt \
+     ncftpput netlify oc oras ossutil railway rclone restic s3cmd s4cmd s5cmd sendmail skopeo smbclient socat swaks \
+     tftp twine unison vc vercel websocat wormhole wrangler"
 );
+
+/// Programs that send files to a service which builds or runs containers, and the words that make
+/// them.
+const CONTAINER_PROGRAMS: &[&str] = words!("buildah buildctl docker finch nerdctl podman");
+const CONTAINER_SENDS: &[&str] = words!("bake bud build buildx copy cp import load");
+
+/// Most words in which the action of a program is searched for.
+const WORDS_MAX: usize = 4;
 
 /// Whether a command may send the files that its operands name to another machine.
 pub(crate) fn sends_operands(argv: &[ShellArg]) -> bool {
     let known = |at: usize| argv.get(at).and_then(ShellArg::as_known).unwrap_or_default();
     let name = plain_name(known(0));
-    SENDING_PROGRAMS.contains(&name) || name == "openssl" && known(1) == "s_client"
+    let sends_context = || {
+        let words =
+            argv.iter().skip(1).filter_map(ShellArg::as_known).filter(|it| !it.starts_with('-'));
+        CONTAINER_PROGRAMS.contains(&name)
+            && words.take(WORDS_MAX).any(|it| CONTAINER_SENDS.contains(&it))
+    };
+    SENDING_PROGRAMS.contains(&name)
+        || name == "openssl" && known(1) == "s_client"
+        || sends_context()
 }
 
 /// Whether a command uses the files that its arguments name and no others, except for folders whose

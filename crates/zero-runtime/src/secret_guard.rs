@@ -190,7 +190,18 @@ impl WorkspaceSecrets {
         };
         let is_hidden =
             decision.verdict == Verdict::Allow && access.secret_files != SecretFileScope::All;
-        access.sent.iter().filter(|file| !(file.recursive && is_hidden)).cloned().collect()
+        let listed = access.sent.iter().filter(|file| !(file.recursive && is_hidden)).cloned();
+        listed.chain(self.list_named_files(access)).collect()
+    }
+
+    /// The known secret files that words of commands name which may send them.
+    fn list_named_files(&self, access: &CommandAccess) -> Vec<SentFile> {
+        if access.sent_names.is_empty() {
+            return Vec::new();
+        }
+        let mut files = self.secret_files_beneath(Path::new("/"));
+        files.retain(|path| access.sent_names.iter().any(|name| name.matches(path)));
+        files.into_iter().map(|path| SentFile { path, recursive: false }).collect()
     }
 
     /// The secrets in these files, and in secret files beneath these folders: blocks.

@@ -52,6 +52,20 @@ fn value_is_replaced_by_its_name() {
 }
 
 #[test]
+fn backslash_that_is_no_escape_is_found_in_urls() {
+    let mask = SecretMask::new([value("PATH_LIKE", r"p@ss\new\tea\u00fc\0171")]);
+    for text in [
+        r"p@ss\new\tea\u00fc\0171",
+        r"p@ss\\new\\tea\\u00fc\\0171",
+        "p%40ss%5Cnew%5Ctea%5Cu00fc%5C0171",
+        "p%2540ss%255Cnew%255Ctea%255Cu00fc%255C0171",
+        "p@ss&#92;new&#92;tea&#92;u00fc&#92;0171",
+    ] {
+        assert_eq!(mask.mask_text(text), "‹secret PATH_LIKE›", "{text}");
+    }
+}
+
+#[test]
 fn wrapped_value_is_replaced_and_lines_are_kept() {
     let wrapped: String = TOKEN.chars().map(|c| format!("{c}\n  ")).collect();
     let lines = wrapped.matches('\n').count();

@@ -53,6 +53,11 @@ impl<'a> RequestEvaluator<'a> {
                         verdict.reads = self.list_program_paths(invocation);
                     }
                     verdict.operands = self.list_sent_operands(invocation);
+                    if self.may_send_words(invocation) {
+                        verdict.may_send = true;
+                        verdict.secret_operands = self.list_secret_operands(invocation);
+                        verdict.sent_names = self.list_sent_names(invocation);
+                    }
                     let is_asked = verdict.verdict == Verdict::Ask;
                     judged.push(verdict);
                     if is_asked {

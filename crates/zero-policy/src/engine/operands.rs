@@ -103,7 +103,7 @@ impl<'a> RequestEvaluator<'a> {
             return Vec::new();
         }
         let values = |arg: &ShellArg| operand_values(arg).unwrap_or_else(|| vec![arg.clone()]);
-        let found = invocation.argv.iter().skip(1).flat_map(values).flat_map(|value| {
+        let found = super::sent_names::sent_words(invocation).flat_map(values).flat_map(|value| {
             self.resolve_candidates(FileAccess::Read, &value, &invocation.folders).files
         });
         found.take(SENT_OPERANDS_MAX).map(|views| views.canonical).collect()
@@ -187,7 +187,7 @@ fn guarded_by_rule<'a>(rule: &'a PolicyRule, what: &str) -> GuardedOperand<'a> {
 
 /// The values in an argument: the whole argument, the part after `=` or after an option letter, and
 /// the parts of a list such as `./secrets:/mnt`. `None` if there are too many.
-fn operand_values(arg: &ShellArg) -> Option<Vec<ShellArg>> {
+pub(super) fn operand_values(arg: &ShellArg) -> Option<Vec<ShellArg>> {
     let start = arg.known_prefix();
     let (text, rebuild): (&str, fn(&str) -> ShellArg) = match arg {
         ShellArg::Known(text) => (text, |value| ShellArg::known(value)),

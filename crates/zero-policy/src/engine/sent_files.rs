@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::CallAssessment;
+use super::{CallAssessment, EffectAssessment};
 use crate::command_access::SentFile;
 use crate::host::HostName;
 use crate::program::{FileAccess, sends_operands};
@@ -17,8 +17,11 @@ use crate::shell::analysis::{
 impl CallAssessment {
     /// The files that commands may send, by each of their paths.
     pub(super) fn sent_files(&self) -> BTreeSet<SentFile> {
-        let mut sent = BTreeSet::new();
+        let named = self.judged.iter().flat_map(|judged| judged.secret_operands.iter().cloned());
+        let mut sent: BTreeSet<SentFile> =
+            named.map(|path| SentFile { path, recursive: false }).collect();
         for (tree, analysis) in self.analyses.iter().enumerate() {
+            sent.extend(self.list_piped_secrets(tree, analysis));
             let nodes = find_sent_nodes(analysis);
             for judged in self.judged.iter().filter(|judged| judged.tree == Some(tree)) {
                 let Some((_, recursive)) =
@@ -31,6 +34,42 @@ impl CallAssessment {
             }
         }
         sent
+    }
+
+    /// The secret files that a pipeline reads whose commands may send them, as in `tool < .env`.
+    fn list_piped_secrets(&self, tree: usize, analysis: &ScriptAnalysis) -> Vec<SentFile> {
+        let own = || self.judged.iter().filter(|judged| judged.tree == Some(tree));
+        if !own().any(|judged| judged.may_send) {
+            return Vec::new();
+        }
+        let nodes = &analysis.nodes;
+        let roots = find_roots(nodes);
+        let senders: BTreeSet<usize> =
+            own().filter(|judged| judged.may_send).filter_map(|judged| judged.node).collect();
+        let sender_roots: BTreeSet<usize> =
+            senders.iter().filter_map(|node| roots.get(*node).copied()).collect();
+        let is_piped = |judged: &&EffectAssessment| {
+            let Some(at) = judged.node else { return false };
+            let Some(AnalysisNodeKind::File(file)) = nodes.get(at).map(|node| &node.kind) else {
+                return false;
+            };
+            let parent = nodes.get(at).and_then(|node| node.parent);
+            let command = parent.and_then(|parent| find_command(nodes, parent));
+            if command.is_some_and(|command| is_kept(command, file)) {
+                return false;
+            }
+            // The words of a sender are judged by themselves.
+            if !file.redirected && parent.is_some_and(|parent| senders.contains(&parent)) {
+                return false;
+            }
+            // A file of `tool < file` is beside the command. A substitution makes words of a file.
+            let is_beside = file.redirected && parent.is_none();
+            is_beside
+                || !is_substituted(nodes, at)
+                    && roots.get(at).is_some_and(|root| sender_roots.contains(root))
+        };
+        let paths = own().filter(is_piped).flat_map(|judged| judged.secret_reads.iter().cloned());
+        paths.map(|path| SentFile { path, recursive: false }).collect()
     }
 }
 

@@ -21,7 +21,8 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
              .config/xonsh .xonshrc .p10k.zsh .fzf.bash .fzf.zsh .config/starship.toml .envrc .envrc.local .envrc.private \
              .envrc.override .envrc.user .envrc.dev .envrc.development .envrc.prod \
              .envrc.production .envrc.staging .envrc.test .envrc.ci .envrc.secret .envrc.secrets \
-             .envrc.shared .envrc.base .direnv .config/direnv .autoenv .autoenv.zsh"
+             .envrc.shared .envrc.base .direnv .config/direnv .autoenv .autoenv.zsh \
+             .autoenv_leave.zsh .shadowenv.d"
         ),
     ),
     (
@@ -46,7 +47,7 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
              .lintstagedrc.cjs .lintstagedrc.mjs .lintstagedrc.json .lintstagedrc.yaml \
              .lintstagedrc.yml lint-staged.config.js lint-staged.config.cjs lint-staged.config.mjs \
              .simple-git-hooks.js .simple-git-hooks.cjs .simple-git-hooks.json \
-             simple-git-hooks.js simple-git-hooks.cjs simple-git-hooks.json .trunk/trunk.yaml \
+             simple-git-hooks.js simple-git-hooks.cjs simple-git-hooks.json .trunk \
              hk.pkl .rusty-hook.toml captainhook.json"
         ),
     ),
@@ -65,7 +66,9 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
         words!(
             "rust-toolchain rust-toolchain.toml mise.toml .mise.toml mise.local.toml \
              .mise.local.toml .mise mise/config.toml .config/mise .config/mise.toml .rtx.toml \
-             .asdfrc .tool-versions .prototools .bazeliskrc .bazelversion .sdkmanrc"
+             .miserc.toml .asdfrc .tool-versions .prototools .bazeliskrc .bazelversion .sdkmanrc \
+             .pkgx.yaml .pkgx.yml pkgx.yaml pkgx.yml .flox/env aqua.yaml aqua.yml .aqua.yaml .aqua.yml \
+             global.json"
         ),
     ),
     (
@@ -77,7 +80,8 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
              .helix/languages.toml .helix/config.toml .config/helix *.code-workspace \
              *.sublime-project .gitpod.yml .gitpod .replit .idx .codesandbox/tasks.json \
              .stackblitzrc devfile.yaml .devfile.yaml .externalToolBuilders .factorypath omnisharp.json .lapce .kateproject \
-             .tm_properties"
+             .tm_properties .lazy.lua .nvim .neoconf.json .nlsp-settings .local.vimrc \
+             .vimrc.local .lite_project.lua .atom-build.json .antigravity"
         ),
     ),
     (
@@ -96,7 +100,12 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
              .cline .trae .augment .junie .factory .amp .goose .crush .crush.json crush.json \
              .codebuddy .iflow .rovodev .tabnine .copilot .github/hooks .github/mcp.json \
              .openhands .pi .vibe .agents/skills .github/agents .github/copilot .grok .warp .qoder .lingma \
-             .kimi .llxprt .mux conductor.json gptme.toml"
+             .kimi .llxprt .mux conductor.json gptme.toml .devin .clinerules/hooks .agent \
+             .agents/hooks .agents/hooks.json .agents/mcp.json .agents/plugins mcp.json .aider-desk \
+             .aider.conf.yaml .autohand .bob .codeartsdoer .codemaker .codestudio .codewhale \
+             .commandcode .cortex .deepagents .dexto .firebender .forge .hermes .inferencesh .jazz \
+             .kilo .kimchi .kimi-code .kode .mcpjam .minimax .moxby .neovate .ona .openclaw .pochi \
+             .posit/assistant .qodo .reasonix .serena .terramind .tinycloud .zcode .zencoder .adal"
         ),
     ),
     (
@@ -109,7 +118,10 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
              .cirrus.star buildspec.yml buildspec.yaml amplify.yml codemagic.yaml bitrise.yml \
              wercker.yml .scrutinizer.yml \
              .appveyor.yml appveyor.yml .semaphore .teamcity .tekton .build.yml .builds \
-             .azure-pipelines cloudbuild.yaml"
+             .azure-pipelines cloudbuild.yaml .readthedocs.yaml .readthedocs.yml readthedocs.yml \
+             .zuul.yaml zuul.yaml .zuul.d zuul.d .vela.yml .vela.yaml .onedev-buildspec.yml .harness \
+             .space.kts .depot/workflows .mergify.yml .mergify .github/mergify.yml screwdriver.yaml \
+             .packit.yaml .packit.yml .copr .gitlab/agents"
         ),
     ),
     (
@@ -137,7 +149,11 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
              jupyter_notebook_config.json jupyter_server_config.py jupyter_server_config.json \
              jupyter_lab_config.py jupyter_lab_config.json jupyter_console_config.py \
              .mongorc.js .mongoshrc.js .duckdbrc .lessfilter .julia/config ansible.cfg .ansible.cfg \
-             jupyter_nbconvert_config.py jupyter_nbconvert_config.json jupyter_qtconsole_config.py"
+             jupyter_nbconvert_config.py jupyter_nbconvert_config.json jupyter_qtconsole_config.py \
+             .terraformrc .tofurc .mailcap .procmailrc .forward .muttrc .config/mutt .config/neomutt \
+             .wezterm.lua .config/wezterm .config/kitty .config/ghostty .config/alacritty \
+             .config/zellij .config/i3 .config/sway .config/hypr .hammerspoon .tmuxinator.yml \
+             .tmuxp.yaml .tmuxp.yml .tmuxp.json renv/activate.R"
         ),
     ),
 ]);

@@ -24,7 +24,7 @@ pub(crate) enum VariableEffect {
 impl VariableEffect {
     /// The effect of setting a variable to a value; `None` if that is not known.
     pub(crate) fn new(name: &str, value: Option<&ShellArg>) -> Self {
-        if name == "LANG" || name.starts_with("LC_") {
+        if is_locale_name(name) {
             let is_plain = value.and_then(ShellArg::as_known).is_some_and(is_plain_locale);
             return if is_plain { Self::Harmless } else { Self::Steers };
         }
@@ -36,9 +36,14 @@ impl VariableEffect {
     }
 }
 
+/// Whether a variable selects a locale, and with it the encoding of text.
+pub fn is_locale_name(name: &str) -> bool {
+    name == "LANG" || name.starts_with("LC_")
+}
+
 /// Whether a locale encodes text in ASCII or UTF-8. In others, a byte of a character may be a quote
 /// or a separator: one word becomes several commands.
-fn is_plain_locale(locale: &str) -> bool {
+pub fn is_plain_locale(locale: &str) -> bool {
     let locale = locale.split('@').next().unwrap_or_default();
     let encoding = locale.split_once('.').map(|(_, encoding)| encoding);
     matches!(locale, "" | "C" | "POSIX")
