@@ -360,6 +360,17 @@ fn long_output_of_a_command_waits_for_the_end_of_the_answer_and_says_so() {
 }
 
 #[test]
+fn blank_line_separates_a_call_from_the_question_about_it() {
+    let mut transcript = ChatTranscript::new(&make_stream(80), ViewOptions::default());
+    let read = [call_started("c", "Read `a`", ToolKind::Read), call_ended("c", output("", "", 0))];
+    let shown: String = read.iter().map(|event| transcript.apply(event)).collect();
+    assert_eq!(shown, "• Read `a`\n");
+    transcript.apply(&call_started("d", "Run `b`", ToolKind::Execute));
+    transcript.note_question();
+    assert_eq!(transcript.apply(&call_ended("d", output("", "", 0))), "\n• Run `b`\n");
+}
+
+#[test]
 fn approval_time_does_not_count() {
     let mut transcript = ChatTranscript::new(&make_stream(80), ViewOptions::default());
     transcript.apply(&call_started("c", "Run `ls`", ToolKind::Execute));
