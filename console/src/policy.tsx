@@ -5,7 +5,7 @@ import { hasScope, request } from "./gateway.ts";
 import { formatCount, formatCounted, formatMoment } from "./format.ts";
 import { Words } from "./markdown.tsx";
 import type { PolicyExplainResult, PolicyRuleLists, PolicySaveResult, PolicySimulateResult, VerdictNodeInfo } from "./wire.ts";
-import { Diff, Empty, Json, NeedsAdmin, Page, Problem, Tag, Waiting, attempt, describe, useAnswer } from "./ui.tsx";
+import { Diff, Empty, Json, NeedsAdmin, Page, Problem, Tag, Waiting, describe, useAnswer } from "./ui.tsx";
 
 export function PolicyPage() {
   if (!hasScope("admin")) return <Page title="Policy"><NeedsAdmin what="The policy" /></Page>;
@@ -82,7 +82,7 @@ function toRules(texts: Texts): PolicyRuleLists {
     try {
       return JSON.parse(line);
     } catch {
-      throw new Error(`not a rule: ${line}`);
+      throw new Error(`The draft has a line that is not a rule: ${line}`);
     }
   });
   return { allow: list(texts.allow), ask: list(texts.ask), deny: list(texts.deny) };
@@ -94,6 +94,7 @@ function Draft() {
   const [simulated, setSimulated] = useState<PolicySimulateResult | null>(null);
   const [change, setChange] = useState<PolicySaveResult | null>(null);
   const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<string | null>(null);
   const [days, setDays] = useState(7);
   const version = stored.value?.version;
   useEffect(() => {
@@ -102,7 +103,8 @@ function Draft() {
   const work = (make: (rules: PolicyRuleLists) => Promise<unknown>) => {
     if (!texts) return;
     setBusy(true);
-    void attempt(async () => make(toRules(texts))).then(() => setBusy(false));
+    setProblem(null);
+    (async () => make(toRules(texts)))().catch((error) => setProblem(describe(error))).finally(() => setBusy(false));
   };
   const simulate = () => work(async (rules) => {
     setSimulated(null);
@@ -117,6 +119,13 @@ function Draft() {
   const edit = (name: keyof Texts, text: string) => {
     setTexts({ ...texts!, [name]: text });
     setChange(null);
+    setProblem(null);
+  };
+  const discard = (rules: PolicyRuleLists) => {
+    setTexts(toText(rules));
+    setChange(null);
+    setSimulated(null);
+    setProblem(null);
   };
   return (
     <section aria-labelledby="draft-title">
@@ -131,8 +140,9 @@ function Draft() {
             <label class="inline">Calls of the last <select value={days} onChange={(event) => setDays(Number(event.currentTarget.value))}>{[1, 7, 30, 90].map((count) => <option value={count}>{count}</option>)}</select> days</label>
             <button class="primary" disabled={busy} onClick={simulate}>{busy ? "Working…" : "Simulate"}</button>
             <button disabled={busy} onClick={preview}>Show the change</button>
-            <button onClick={() => (setTexts(toText(known.rules)), setChange(null), setSimulated(null))}>Discard</button>
+            <button onClick={() => discard(known.rules)}>Discard</button>
           </div>
+          {problem ? <Problem text={problem} /> : null}
         </>
       )}</Waiting>
       {change ? (

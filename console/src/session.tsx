@@ -18,6 +18,8 @@ const PAGE = 1_000;
 const WINDOW = 160;
 const STEP = 80;
 const FLUSH_MS = 60;
+/** Pixels from the end of the page at which the newest entries are followed. */
+const NEAR_END = 48;
 /** Entries of a sub-agent that are shown under its call. */
 const SUBAGENT_ITEMS = 30;
 const IMAGE_BYTES_MAX = 5 * 1024 * 1024;
@@ -222,14 +224,39 @@ function TranscriptView({ transcript, sessionKey }: { transcript: Transcript; se
   const last = end === null ? count : Math.min(end, count);
   const first = Math.max(0, last - WINDOW);
   const items = log.items.slice(first, last);
-  useEffect(() => {
-    const onScroll = () => {
-      const left = document.documentElement.scrollHeight - window.scrollY - window.innerHeight;
-      stick.current = left < 160 && end === null;
+  const isEnd = end === null;
+  useLayoutEffect(() => {
+    const page = document.documentElement;
+    const isNearEnd = () => isEnd && page.scrollHeight - window.scrollY - window.innerHeight < NEAR_END;
+    let top = window.scrollY;
+    const follow = () => {
+      if (isNearEnd()) stick.current = true;
+      if (stick.current) window.scrollTo(0, page.scrollHeight);
+      top = window.scrollY;
     };
+    const onScroll = () => {
+      if (isNearEnd()) stick.current = true;
+      // Whatever else moves the end away is followed: only the user goes up.
+      else if (window.scrollY < top || !isEnd) stick.current = false;
+      top = window.scrollY;
+    };
+    // Who opens a part wants to read it, and not what follows.
+    const onClick = (event: MouseEvent) => {
+      if (event.target instanceof Element && event.target.closest("summary")) stick.current = false;
+    };
+    // Text, questions below it, pictures and the composer: everything that changes the height of the page.
+    const watcher = new ResizeObserver(follow);
+    watcher.observe(document.body);
     window.addEventListener("scroll", onScroll, { passive: true });
-    return () => window.removeEventListener("scroll", onScroll);
-  }, [end]);
+    window.addEventListener("resize", follow);
+    window.addEventListener("click", onClick, true);
+    return () => {
+      watcher.disconnect();
+      window.removeEventListener("scroll", onScroll);
+      window.removeEventListener("resize", follow);
+      window.removeEventListener("click", onClick, true);
+    };
+  }, [isEnd]);
   useLayoutEffect(() => {
     if (stick.current) window.scrollTo(0, document.documentElement.scrollHeight);
   }, [transcript.version, count]);
@@ -255,6 +282,16 @@ function TranscriptView({ transcript, sessionKey }: { transcript: Transcript; se
   };
   const down = () => setEnd(last + STEP >= count ? null : last + STEP);
   const shown = unsent.value.filter((one) => one.sessionKey === sessionKey);
+  const unsentBefore = useRef(0);
+  useLayoutEffect(() => {
+    const isNew = shown.length > unsentBefore.current;
+    unsentBefore.current = shown.length;
+    if (!isNew) return;
+    // Who sends something wants to see what comes of it.
+    stick.current = true;
+    setEnd(null);
+    window.scrollTo(0, document.documentElement.scrollHeight);
+  }, [shown.length]);
   return (
     <>
       {first > 0 || log.firstSeq > 1 ? <Edge label={isLoading ? "Loading…" : "Earlier"} reached={() => void up()} /> : null}
@@ -367,6 +404,8 @@ function Call({ item, open }: { item: CallItem; open?: boolean }) {
   };
   const outcome = item.outcome;
   const result = outcome && "result" in outcome ? outcome.result : null;
+  // A command that fails is a call that was made: its result says how it went.
+  const code = item.kind === "execute" ? Number((result?.structured as any)?.exit_code ?? 0) : 0;
   const took = item.endMs && item.beginMs ? formatDuration(Math.max(0, item.endMs - item.beginMs) * 1000) : null;
   const body = () => (
     <div class="call-body">
@@ -381,7 +420,7 @@ function Call({ item, open }: { item: CallItem; open?: boolean }) {
   return (
     <Lazy open={open || item.status === "running" || (result?.display as any)?.type === "diff"} class={`call-box ${item.status}`}
       summary={<><span class="icon" aria-hidden="true">{ICONS[item.kind] ?? "◦"}</span><span class="call-title"><Words text={item.title} /></span>
-        {item.status !== "completed" && item.status ? <Tag word={callState(item)} /> : null}{took ? <span class="muted small took">{took}</span> : null}</>}
+        {item.status !== "completed" && item.status ? <Tag word={callState(item)} /> : null}{code ? <span class="tag bad">exit code {code}</span> : null}{took ? <span class="muted small took">{took}</span> : null}</>}
       body={body} />
   );
 }

@@ -229,7 +229,19 @@ const scenarios = {
     await page.getByRole("textbox", { name: "Command" }).fill("git log | sh");
     await page.getByRole("button", { name: "Explain" }).click();
     await page.locator(".tree li").first().waitFor();
+    // An error of the draft is not one of the file, which has no such line.
+    for (const [draft, words] of [["Bash(", "the draft has an error: rule `Bash(`"], ["{rule", "not a rule: {rule"]]) {
+      await page.getByRole("textbox", { name: "deny" }).fill(draft);
+      for (const name of ["Simulate", "Show the change"]) {
+        await page.getByRole("button", { name }).click();
+        const problem = page.getByRole("alert").filter({ hasText: words });
+        await problem.waitFor();
+        assert.ok(!(await problem.innerText()).includes("settings"), await problem.innerText());
+      }
+    }
+    await checkPage(page, "a draft with an error");
     await page.getByRole("textbox", { name: "deny" }).fill("Write(notes.md)");
+    await page.getByRole("alert").waitFor({ state: "detached" });
     await page.getByRole("button", { name: "Simulate" }).click();
     await page.getByText("judged again").waitFor();
     await page.getByText("Decided differently").waitFor();
@@ -311,6 +323,10 @@ const scenarios = {
     await page.locator(".item.approval summary", { hasText: "touch never.txt" }).waitFor();
     await page.locator(".call-box.completed .took").first().waitFor();
     assert.equal(await page.locator(".call-box.denied .took").count(), 0);
+    // A command that fails says so without being opened.
+    await send(page, SCRIPT(bash("exit 3"), "turn", "say It failed."));
+    await said(page, "It failed.");
+    await page.locator(".call-box summary", { hasText: "exit 3" }).getByText("exit code 3").waitFor();
     // A run that hangs is stopped; what is queued meanwhile waits.
     await send(page, "[hang]");
     await page.getByText("one two three").waitFor();
@@ -456,6 +472,57 @@ const scenarios = {
     await second.evaluate(() => new Promise((done) => (dispatchEvent(new Event("online")), setTimeout(done, 0))));
     assert.equal(await second.evaluate(() => window.__opened), opened);
     await checkNoProblems(first, second);
+  },
+
+  async follow() {
+    const page = await pair(await openBrowser());
+    const key = await newSession(page);
+    for (let at = 0; at < 14; at++) {
+      await send(page, SCRIPT(`say Answer ${at}.`));
+      await said(page, `Answer ${at}.`);
+    }
+    const rest = () => page.evaluate(() => document.documentElement.scrollHeight - scrollY - innerHeight);
+    const atEnd = () => page.waitForFunction(() => document.documentElement.scrollHeight - scrollY - innerHeight < 2);
+    const top = (locator) => locator.evaluate((element) => element.getBoundingClientRect().top);
+    assert.ok((await page.evaluate(() => document.documentElement.scrollHeight)) > 2 * WIDE.height, "the transcript is too short");
+    await atEnd();
+    // A question appears below the transcript, and its answers above the composer.
+    await send(page, SCRIPT(bash("touch one.txt"), "turn", bash("touch two.txt"), "turn", "say Both are made."));
+    const asked = page.locator(".open-questions .ask");
+    await asked.getByRole("button", { name: /allow once/i }).waitFor();
+    await atEnd();
+    const bottom = await asked.locator(".answers").evaluate((element) => element.getBoundingClientRect().bottom);
+    assert.ok(bottom <= await top(page.getByLabel("Prompt")), `the answers end at ${bottom}, below the prompt`);
+    // Who reads further up stays there, whatever appears.
+    await page.mouse.move(600, 300);
+    await page.mouse.wheel(0, -500);
+    await page.waitForFunction(() => document.documentElement.scrollHeight - scrollY - innerHeight > 400);
+    const read = page.locator(".item.text", { hasText: "Answer 9." });
+    const before = await top(read);
+    const other = await page.context().newPage();
+    other.setDefaultTimeout(PATIENCE);
+    await other.goto(page.url());
+    await other.locator(".open-questions").getByRole("button", { name: /allow once/i }).click();
+    await asked.getByText("touch two.txt").first().waitFor();
+    assert.ok(Math.abs((await top(read)) - before) < 2, `it moved from ${before} to ${await top(read)}`);
+    await other.locator(".open-questions .ask").getByText("touch two.txt").first().waitFor();
+    await other.locator(".open-questions").getByRole("button", { name: /allow once/i }).click();
+    await said(page, "Both are made.");
+    assert.ok(Math.abs((await top(read)) - before) < 2 && (await rest()) > 100);
+    // Who sends a prompt sees what comes of it.
+    await send(page, SCRIPT("say At the end."));
+    await said(page, "At the end.");
+    await atEnd();
+    // A part that is opened stays where it is.
+    const call = page.locator(".call-box summary").last();
+    await call.scrollIntoViewIfNeeded();
+    await atEnd();
+    const opened = await top(call);
+    await call.click();
+    await page.locator(".call-box[open] .call-body").last().waitFor();
+    await page.waitForFunction(() => document.documentElement.scrollHeight - scrollY - innerHeight > 60);
+    assert.ok(Math.abs((await top(call)) - opened) < 2, `it moved from ${opened} to ${await top(call)}`);
+    await checkNoProblems(page);
   },
 
   async subagents() {
@@ -812,15 +879,35 @@ const scenarios = {
     await page.getByRole("textbox", { name: "Command" }).fill("git log | sh");
     await page.getByRole("button", { name: "Explain" }).click();
     await page.locator(".tree li").first().waitFor();
+    // An error of the draft is not one of the file, which has no such line.
+    for (const [draft, words] of [["Bash(", "the draft has an error: rule `Bash(`"], ["{rule", "not a rule: {rule"]]) {
+      await page.getByRole("textbox", { name: "deny" }).fill(draft);
+      for (const name of ["Simulate", "Show the change"]) {
+        await page.getByRole("button", { name }).click();
+        const problem = page.getByRole("alert").filter({ hasText: words });
+        await problem.waitFor();
+        assert.ok(!(await problem.innerText()).includes("settings"), await problem.innerText());
+      }
+    }
+    await checkPage(page, "a draft with an error");
     await page.getByRole("textbox", { name: "deny" }).fill("Write(notes.md)");
+    await page.getByRole("alert").waitFor({ state: "detached" });
     await page.getByRole("button", { name: "Simulate" }).click();
     await page.getByText("judged again").waitFor();
     await page.getByRole("button", { name: "Show the change" }).click();
     await page.locator(".diff .add").first().waitFor();
     await check("a draft of rules");
-    // What is wrong with a draft uses the width, and is not said on the next page.
+    // What is wrong with a draft uses the width.
     await page.getByRole("textbox", { name: "deny" }).fill("Write(((");
     await page.getByRole("button", { name: "Simulate" }).click();
+    const problem = page.getByRole("alert").filter({ hasText: "the draft has an error" });
+    await problem.waitFor();
+    assert.ok((await problem.boundingBox()).width > 300, "a narrow problem");
+    await check("a draft with an error");
+    // A message does so, too, and is not said on the next page.
+    await visit(page, `session/${encodeURIComponent(key)}`);
+    const name = `${"a-long-name-".repeat(8)}.txt`;
+    await page.locator("input[type=file]").setInputFiles({ name, mimeType: "text/plain", buffer: Buffer.from("no image") });
     const message = page.locator(".toasts p.bad");
     await message.waitFor();
     assert.ok((await message.boundingBox()).width > 300, "a narrow message");

@@ -102,8 +102,23 @@ def run_on_terminal(command, home, folder, answer):
 
 
 def terminal_lines(output):
-    """The lines that stay on the screen."""
-    lines = [line.rsplit("\r", 1)[-1] for line in output.replace("\r\n", "\n").split("\n")]
+    """The lines that stay on the screen. Of moves and erasing, it knows what questions use: up, to the
+    first column, and everything below."""
+    lines, row, is_first_column = [""], 0, True
+    for piece in re.findall(r"\x1b\[[0-9;?]*[A-Za-z]|\r|\n|[^\x1b\r\n]+", output):
+        if piece == "\n":
+            row += 1
+            lines += [""] * (row + 1 - len(lines))
+        elif piece == "\r":
+            is_first_column = True
+        elif piece.endswith("A") and piece.startswith("\x1b"):
+            row = max(row - int(piece[2:-1] or 1), 0)
+        elif piece == "\x1b[J":
+            del lines[row + 1 :]
+            lines[row] = "" if is_first_column else lines[row]
+        else:
+            lines[row] = piece if is_first_column else lines[row] + piece
+            is_first_column = False
     while lines and not lines[-1]:
         lines.pop()
     return [line.expandtabs(8) for line in lines]

@@ -21,6 +21,8 @@ use crate::styled_row::{clean_prose, expand_tabs, wrap_words};
 
 /// Lines of a prompt that are shown in the scrollback.
 const PROMPT_LINES_MAX: usize = 40;
+/// Characters of them: a paste may be one long line.
+const PROMPT_CHARS_MAX: usize = 4_000;
 
 /// How Markdown is laid out. Its bullets are not zero's own mark, and there is room to indent a row
 /// that begins with one.
@@ -109,9 +111,18 @@ fn push_prompt(writer: &mut RowWriter<'_>, prompt: &PromptCell, fold: Fold) {
         Some((end, _)) => text.get(..end).unwrap_or(text),
         None => text,
     };
-    writer.push_marked(writer.marks.prompt, STRONG, STRONG, shown);
-    let left = text.get(shown.len()..).unwrap_or_default();
-    writer.push_more(INDENT, left.lines().skip(1).count());
+    if fold == Fold::Folded
+        && let Some((end, _)) = shown.char_indices().nth(PROMPT_CHARS_MAX)
+    {
+        let start = shown.get(..end).unwrap_or(shown);
+        let ellipsis = writer.marks.ellipsis;
+        writer.push_marked(writer.marks.prompt, STRONG, STRONG, &format!("{start}{ellipsis}"));
+        writer.push_line(INDENT, FAINT, &format!("{ellipsis} the rest is cut (Ctrl-T shows all)"));
+    } else {
+        writer.push_marked(writer.marks.prompt, STRONG, STRONG, shown);
+        let left = text.get(shown.len()..).unwrap_or_default();
+        writer.push_more(INDENT, left.lines().skip(1).count());
+    }
     for note in &prompt.attachments {
         writer.push_line(INDENT, FAINT, note);
     }

@@ -45,6 +45,8 @@ pub(crate) enum ChatCommand {
     Raw,
     /// Choose colors.
     Theme(Option<String>),
+    /// Show the rules and grants that apply.
+    Permissions,
     /// Set up a model.
     LogIn,
 }
@@ -81,7 +83,7 @@ pub(crate) const COMMANDS: &[CommandHelp] = &[
     help(
         "permissions",
         "[COMMAND]",
-        "show the rules and grants, or what they decide about a command",
+        "show mode, rules and grants, or what they decide about a command",
     ),
     help("grants", "[RULE]", "show what you allowed or rejected in this session, or revoke it"),
     help("mcp", "", "show the MCP servers"),
@@ -165,15 +167,10 @@ pub(crate) fn parse(
         }
         "export" => return program(&["sessions", "export", session_key]),
         "usage" => return program(&["usage"]),
-        "permissions" => {
-            return match &argument {
-                Some(call) => program(&["policy", "explain", "--", call]),
-                None => programs(&[
-                    &["config", "list", "permissions"],
-                    &["sessions", "grants", session_key],
-                ]),
-            };
-        }
+        "permissions" => match &argument {
+            Some(call) => return program(&["policy", "explain", "--", call]),
+            None => ChatCommand::Permissions,
+        },
         "grants" => {
             return match &argument {
                 Some(rule) => program(&["sessions", "grants", session_key, "--revoke", rule]),
@@ -201,12 +198,12 @@ pub(crate) fn parse(
 }
 
 fn program(args: &[&str]) -> ChatInput {
-    programs(&[args])
+    ChatInput::Programs(vec![own_words(args)])
 }
 
-fn programs(commands: &[&[&str]]) -> ChatInput {
-    let owned = |args: &&[&str]| args.iter().map(|&arg| arg.to_owned()).collect();
-    ChatInput::Programs(commands.iter().map(owned).collect())
+/// Arguments of a command of zero.
+pub(crate) fn own_words(args: &[&str]) -> Vec<String> {
+    args.iter().map(|&arg| arg.to_owned()).collect()
 }
 
 #[cfg(test)]
@@ -229,6 +226,8 @@ mod tests {
         check("## Title", ChatInput::Prompt("## Title".to_owned()));
         check("/MODE plan", ChatInput::Command(ChatCommand::Mode(Some("plan".to_owned()))));
         check("/model", ChatInput::Command(ChatCommand::Model(None)));
+        check("/permissions", ChatInput::Command(ChatCommand::Permissions));
+        check("/permissions rm x", program(&["policy", "explain", "--", "rm x"]));
         check("/export", program(&["sessions", "export", "agent:main:x"]));
         for (typed, hint) in [("/modle", "did you mean `/model`?"), ("/nope", "`/help` lists them")]
         {

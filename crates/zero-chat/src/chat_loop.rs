@@ -497,6 +497,7 @@ impl ChatLoop {
         let lent = self.lent_screen.take();
         if let Some((call, waited_ms)) = lent.as_ref().and_then(LentScreen::waiting_call) {
             self.transcript.exclude_waiting(call, waited_ms);
+            self.transcript.note_question();
         }
         self.focus.forget();
         self.keyboard = Some(open_keyboard(&self.config)?);

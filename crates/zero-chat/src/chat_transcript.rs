@@ -268,6 +268,11 @@ impl ChatTranscript {
         }
     }
 
+    /// Notes that a question was shown below the last cell: a blank line separates the next one from it.
+    pub(crate) fn note_question(&mut self) {
+        self.last_kind = Some(CellKind::Prompt);
+    }
+
     /// Shows everything as it was written from now on, or no longer.
     pub fn set_raw(&mut self, is_raw: bool) {
         self.options.raw = is_raw;

@@ -56,6 +56,24 @@ pub(crate) fn letter_columns(letter: char) -> usize {
     }
 }
 
+/// The letters of a row and where they are in it, without its styles.
+pub(crate) fn row_letters(row: &str) -> impl Iterator<Item = (usize, char)> {
+    let mut at = 0;
+    units(row).filter_map(move |unit| {
+        let start = at;
+        match unit {
+            RowUnit::Style(style) => {
+                at += style.len();
+                None
+            }
+            RowUnit::Letter(letter) => {
+                at += letter.len_utf8();
+                Some((start, letter))
+            }
+        }
+    })
+}
+
 /// Columns of a row, without its styles.
 pub(crate) fn row_columns(row: &str) -> usize {
     let columns = units(row).map(|unit| match unit {

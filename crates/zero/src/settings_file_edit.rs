@@ -1,5 +1,8 @@
 //! Changes a settings file. The result is checked as a whole before a byte is written.
 
+use std::borrow::Cow;
+
+use zero_core::sanitize::escape_line;
 use zero_exec::check_creation;
 use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, Workspace, config_file};
 use zero_settings::document::FILE_BYTES_MAX;
@@ -81,9 +84,25 @@ impl<'a> EditableSettingsFile<'a> {
         self.file.write(text.as_bytes()).map_err(|error| self.to_usage_error(&error))
     }
 
-    /// Fails unless the text would be valid settings.
-    pub(crate) fn check_text(&self, text: &str) -> Result<(), UsageError> {
-        self.check_result(text.as_bytes())
+    /// Fails unless a draft of the text would be valid settings. An error that `before` has, too, is one of
+    /// the file; any other is one of the draft, which has no lines that the user could look up.
+    pub(crate) fn check_draft(&self, before: &str, draft: &str) -> Result<(), UsageError> {
+        let problems = match self.check_settings(draft.as_bytes()) {
+            Err(SettingsError::Invalid(problems)) => problems,
+            checked => return checked.map_err(UsageError::from),
+        };
+        let known = match self.check_settings(before.as_bytes()) {
+            Err(SettingsError::Invalid(problems)) => problems,
+            _ => Vec::new(),
+        };
+        let is_new = |problem: &&SettingsProblem| known.iter().all(|old| old.what != problem.what);
+        let new: Vec<Cow<'_, str>> =
+            problems.iter().filter(is_new).map(|problem| escape_line(&problem.what)).collect();
+        Err(match new.as_slice() {
+            [] => UsageError::from(SettingsError::Invalid(problems)),
+            [one] => UsageError(format!("the draft has an error: {one}")),
+            more => UsageError(format!("the draft has {} errors: {}", more.len(), more.join("; "))),
+        })
     }
 
     /// Tries the edits of a key in order and writes the first one that gives a valid file.
@@ -125,7 +144,7 @@ impl<'a> EditableSettingsFile<'a> {
         let old = self.file.read(FILE_BYTES_MAX).map_err(|error| self.to_usage_error(&error))?;
         let old = match old {
             Some(bytes) => {
-                self.parse_layer(&bytes)?;
+                self.parse_layer(&bytes).map_err(UsageError::from)?;
                 String::from_utf8(bytes).unwrap_or_default()
             }
             None => NEW_FILE_TEXT.to_owned(),
@@ -193,12 +212,15 @@ impl<'a> EditableSettingsFile<'a> {
 
     /// Whether a file could be used, its rules' examples included: it must not stop every command.
     pub(crate) fn check_result(&self, bytes: &[u8]) -> Result<(), UsageError> {
-        let (config, root) = (&self.app.config, self.workspace.cwd());
-        WorkspaceSettings::check_layer(self.parse_layer(bytes)?, &config.user_paths(), root)
-            .map_err(UsageError::from)
+        self.check_settings(bytes).map_err(UsageError::from)
     }
 
-    fn parse_layer(&self, bytes: &[u8]) -> Result<SettingsLayer, UsageError> {
+    fn check_settings(&self, bytes: &[u8]) -> Result<(), SettingsError> {
+        let (config, root) = (&self.app.config, self.workspace.cwd());
+        WorkspaceSettings::check_layer(self.parse_layer(bytes)?, &config.user_paths(), root)
+    }
+
+    fn parse_layer(&self, bytes: &[u8]) -> Result<SettingsLayer, SettingsError> {
         let checked = if bytes.len() as u64 > FILE_BYTES_MAX {
             let what =
                 describe_read_error(&ConfigFileError::TooLarge { bytes_max: FILE_BYTES_MAX });
@@ -206,7 +228,7 @@ impl<'a> EditableSettingsFile<'a> {
         } else {
             SettingsLayer::parse(self.kind, self.shown.clone(), bytes)
         };
-        checked.map_err(|problems| UsageError::from(SettingsError::Invalid(problems)))
+        checked.map_err(SettingsError::Invalid)
     }
 
     fn to_usage_error(&self, error: &ConfigFileError) -> UsageError {

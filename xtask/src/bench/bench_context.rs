@@ -40,7 +40,7 @@ pub(super) const STATES: &str = "/var/tmp";
 pub(super) const EXAMPLE_PROFILE: &str = "measure";
 
 impl BenchContext {
-    /// Creates the files that `program` is measured on; `None` is the program that was just built.
+    /// Prepares measurements of `program`; `None` is the program that was just built.
     pub(super) fn prepare(runs: RunCounts, program: Option<PathBuf>) -> Result<Self> {
         let target = CargoMetadata::load()?.target_directory;
         let (zero, examples) = match program {
@@ -54,15 +54,19 @@ impl BenchContext {
         };
         let tree = target.join("bench-tree");
         let large_file = target.join("bench-large").join("lines.txt");
-        search_tree::generate(&tree).context("could not generate the tree to search")?;
-        search_tree::generate_large_file(&large_file)
-            .context("could not generate the large file")?;
         let state = PathBuf::from(STATES).join(format!("zero-bench-{}", std::process::id()));
         DirBuilder::new()
             .mode(0o700)
             .create(&state)
             .with_context(|| format!("could not make {}", state.display()))?;
         Ok(Self { zero, examples, tree, large_file, state, runs })
+    }
+
+    /// Creates the files that are searched, unless they exist.
+    pub(super) fn generate_files(&self) -> Result<()> {
+        search_tree::generate(&self.tree).context("could not generate the tree to search")?;
+        search_tree::generate_large_file(&self.large_file)
+            .context("could not generate the large file")
     }
 
     /// The path of an example that a suite has named.

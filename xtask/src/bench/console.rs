@@ -1,6 +1,6 @@
 //! Measures the web console in a real browser, and a gateway with 200 consoles.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -55,6 +55,8 @@ pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()
     );
     let mut command = Command::new("node");
     command.arg(script).arg(&bench.zero).arg(bench.state.join("console")).args([runs, seconds]);
+    // What it measures now: it takes minutes.
+    command.stderr(Stdio::inherit());
     let figures: ConsoleFigures = serde_json::from_slice(&run_for_output(command)?)
         .context("could not read what the measurement printed")?;
     add_page_rows(&figures, table);

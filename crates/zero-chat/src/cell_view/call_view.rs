@@ -15,6 +15,8 @@ use crate::call_cell::{CallCell, CallState, FinishedCall};
 const OUTPUT_LINES_MAX: usize = 5;
 /// Of these, lines that the other stream of a command has at least.
 const OTHER_LINES_MAX: usize = 2;
+/// Characters that are shown of each of these lines: one line of a minified file must not fill the screen.
+const OUTPUT_LINE_CHARS_MAX: usize = 400;
 /// Lines that are shown of an error, a diff and a web request, unless all are wanted.
 const ERROR_LINES_MAX: usize = 8;
 const DIFF_LINES_MAX: usize = 60;
@@ -153,6 +155,7 @@ fn push_output(writer: &mut RowWriter<'_>, report: &FinishedCall, fold: Fold) {
         false => share(stdout_lines, stderr_lines),
     };
     let is_whole = fold == Fold::Open || writer.options.whole_output;
+    let mut is_cut = false;
     for (text, lines, lines_max) in
         [(stdout, stdout_lines, stdout_max), (stderr, stderr_lines, stderr_max)]
     {
@@ -162,8 +165,23 @@ fn push_output(writer: &mut RowWriter<'_>, report: &FinishedCall, fold: Fold) {
             writer.push_more(BODY_INDENT, before + text.lines_left_out());
         }
         for line in text.as_str().lines().skip(before) {
-            writer.push_line(BODY_INDENT, FAINT, line);
+            match line.char_indices().nth(OUTPUT_LINE_CHARS_MAX).filter(|_| !is_whole) {
+                Some((end, _)) => {
+                    let start = line.get(..end).unwrap_or(line);
+                    writer.push_line(
+                        BODY_INDENT,
+                        FAINT,
+                        &format!("{start}{}", writer.marks.ellipsis),
+                    );
+                    is_cut = true;
+                }
+                None => writer.push_line(BODY_INDENT, FAINT, line),
+            }
         }
+    }
+    if is_cut {
+        let text = format!("{} long lines are cut (Ctrl-T shows all)", writer.marks.ellipsis);
+        writer.push_line(BODY_INDENT, FAINT, &text);
     }
 }
 

@@ -9,7 +9,7 @@ use zero_terminal::{FAINT, TerminalStream, text_columns};
 use super::marks::Marks;
 use super::{Fold, ViewOptions};
 use crate::styled_row::{
-    clean_prose, letter_columns, row_columns, truncate_row, wrap_row, wrap_words,
+    clean_prose, letter_columns, row_columns, row_letters, truncate_row, wrap_row, wrap_words,
 };
 
 /// Columns at which a line is cut.
@@ -50,13 +50,17 @@ impl<'a> RowWriter<'a> {
         self.rows
     }
 
-    /// Adds a row of escaped text.
+    /// Adds a row of escaped text. The terminal wraps what is too wide: if a row that continues it could be
+    /// taken for one of zero's own, it is divided here. Only what is shown as it was written stays whole.
     pub(crate) fn push_row(&mut self, row: String) {
         let row = match row.len() > LINE_COLUMNS_MAX {
             true => truncate_row(&row, LINE_COLUMNS_MAX, self.marks.ellipsis),
             false => row,
         };
-        self.rows.push(row);
+        match !self.options.raw && self.has_lookalike(&row) {
+            true => self.rows.extend(wrap_row(&row, self.columns)),
+            false => self.rows.push(row),
+        }
     }
 
     /// Adds a text as it was written.
@@ -66,31 +70,24 @@ impl<'a> RowWriter<'a> {
         }
     }
 
-    /// Adds a line that is not wrapped, so that it can be copied as it is. The terminal wraps it: if a row
-    /// that continues it could be taken for one of zero's own, it is divided here.
+    /// Adds a line that is not wrapped, so that it can be copied as it is.
     pub(crate) fn push_line(&mut self, indent: usize, style: Style, line: &str) {
-        let line = clean_prose(line);
-        let whole = indent + row_columns(&line);
-        if whole > self.columns && self.has_lookalike(indent, &line) {
-            let line = format!("{}{line}", " ".repeat(indent));
-            for row in wrap_row(&line, self.columns) {
-                let row = self.stream.paint(style, &row).into_owned();
-                self.push_row(row);
-            }
-            return;
-        }
-        self.push_indented(indent, style, &line);
+        self.push_indented(indent, style, &clean_prose(line));
     }
 
     /// Whether a row begins as one of zero's own where a terminal wraps a line.
-    fn has_lookalike(&self, indent: usize, line: &str) -> bool {
-        let mut used = indent;
-        let mut letters = line.char_indices();
+    fn has_lookalike(&self, row: &str) -> bool {
+        // No letter takes more columns than bytes.
+        if row.len() <= self.columns {
+            return false;
+        }
+        let mut used = 0;
+        let mut letters = row_letters(row);
         letters.any(|(at, letter)| {
             let width = letter_columns(letter);
             let wraps = used + width > self.columns;
             used = if wraps { width } else { used + width };
-            wraps && self.marks.begins(line.get(at..).unwrap_or_default())
+            wraps && self.marks.begins(row.get(at..).unwrap_or_default())
         })
     }
 

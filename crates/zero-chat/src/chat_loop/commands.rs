@@ -2,11 +2,12 @@
 
 use zero_client::{OpenRequest, OverlapPolicy, SessionChange};
 use zero_core::sanitize::escape_line;
+use zero_policy::PermissionMode;
 use zero_terminal::{STRONG, TerminalTheme};
 
 use super::ChatLoop;
 use super::tasks::TaskOutcome;
-use crate::chat_command::{self, COMMANDS, ChatCommand, ChatInput};
+use crate::chat_command::{self, COMMANDS, ChatCommand, ChatInput, own_words};
 
 /// The modes that Shift-Tab goes through.
 const CYCLED_MODES: [&str; 3] = ["ask", "accept-edits", "plan"];
@@ -35,6 +36,20 @@ const KEYS: &[(&str, &str)] = &[
     ("!COMMAND", "run a command"),
     ("#NOTE", "add a note that agents read"),
 ];
+
+/// What happens in a mode where no rule or grant applies.
+fn describe_mode(mode: PermissionMode) -> &'static str {
+    match mode {
+        PermissionMode::Ask => "reads in the folder; asks before everything that no rule allows",
+        PermissionMode::AcceptEdits => {
+            "reads and changes files in the folder; asks before everything else that no rule allows"
+        }
+        PermissionMode::Plan => "reads in the folder; changes nothing, whatever rules allow",
+        PermissionMode::Auto => {
+            "works in the folder without questions; asks before everything else that no rule allows"
+        }
+    }
+}
 
 impl ChatLoop {
     pub(super) fn submit_composer(&mut self, overlap: OverlapPolicy) {
@@ -144,6 +159,7 @@ impl ChatLoop {
                 });
             }
             ChatCommand::Theme(Some(theme)) => self.change_theme(&theme),
+            ChatCommand::Permissions => self.print_permissions(),
             ChatCommand::LogIn => self.spawn_login(),
             ChatCommand::Mode(Some(mode)) => self.change_mode(&mode),
             ChatCommand::Resume(Some(key)) => self.open_session(OpenRequest {
@@ -221,6 +237,20 @@ impl ChatLoop {
         if let Some(mode) = next {
             self.change_mode(mode);
         }
+    }
+
+    /// Shows what applies here: the mode with its meaning, then the rules and the grants.
+    fn print_permissions(&mut self) {
+        let mode = self.session.mode.effective_mode();
+        let stream = &self.config.stream;
+        let about = format!("mode {mode}: {}; /mode changes it", describe_mode(mode));
+        let rows = zero_terminal::wrap_words(&about, stream.window_size().columns);
+        self.print_rows_of(&(rows.join("\n") + "\n"));
+        let key = self.session.handle.info().session_key;
+        self.spawn_programs(vec![
+            own_words(&["config", "list", "permissions", "--defaults"]),
+            own_words(&["sessions", "grants", &key]),
+        ]);
     }
 
     fn print_help(&mut self) {

@@ -35,7 +35,7 @@ impl ChatTranscript {
             let text = format!("{} {more} {kept}calls", writer.marks.ellipsis);
             heads.push(self.stream.paint(FAINT, &text).into_owned());
         }
-        let mut below: Vec<String> = self.render_deferred(columns);
+        let mut below: Vec<String> = self.render_deferred(&writer);
         below.extend(self.render_current_step(&writer));
         below.extend(self.render_queued(&writer));
         below.truncate(rows_left(heads.len()));
@@ -58,12 +58,17 @@ impl ChatTranscript {
     }
 
     /// What waits for the end of a text, as far as there is room: it may be why the user looks here.
-    fn render_deferred(&self, columns: usize) -> Vec<String> {
-        let rows = self
-            .deferred
-            .iter()
-            .flat_map(|cell| render_cell(cell, &self.stream, columns, self.options, Fold::Folded));
-        rows.take(DEFERRED_ROWS_MAX).collect()
+    fn render_deferred(&self, writer: &RowWriter<'_>) -> Vec<String> {
+        let render =
+            |cell| render_cell(cell, &self.stream, writer.columns, self.options, Fold::Folded);
+        let rows = self.deferred.iter().flat_map(render);
+        let mut rows: Vec<String> = rows.take(DEFERRED_ROWS_MAX + 1).collect();
+        if rows.len() > DEFERRED_ROWS_MAX {
+            rows.truncate(DEFERRED_ROWS_MAX - 1);
+            let text = format!("{} more follows the answer", writer.marks.ellipsis);
+            rows.push(self.stream.paint(FAINT, &text).into_owned());
+        }
+        rows
     }
 
     /// The rows of the text that is being written, of which no more than the last `rows_max` are needed.

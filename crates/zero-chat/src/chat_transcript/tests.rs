@@ -166,9 +166,54 @@ fn long_lines_of_output_and_code_are_not_wrapped_but_cut() {
     let long = "y".repeat(20_000);
     let events =
         [call_started("c", "Run", ToolKind::Execute), call_ended("c", output(&long, "", 0))];
-    let longest = render(&events).lines().map(|line| line.chars().count()).max();
-    assert_eq!(longest, Some(10_000));
-    assert!(render(&events).ends_with("y…\n"));
+    let longest = |shown: &str| shown.lines().map(|line| line.chars().count()).max();
+    // Of the last lines, as much as does not fill the screen.
+    let cut = render(&events);
+    assert_eq!(longest(&cut), Some(4 + 400 + 1));
+    assert!(cut.ends_with("y…\n    … long lines are cut (Ctrl-T shows all)\n"), "{cut}");
+    let whole = ViewOptions { whole_output: true, ..ViewOptions::default() };
+    let whole = render_on(&make_stream(80), whole, &events);
+    assert_eq!(longest(&whole), Some(10_000));
+    assert!(whole.ends_with("y…\n"));
+}
+
+#[test]
+fn long_line_of_a_prompt_does_not_fill_the_scrollback() {
+    let long = render(&[prompt(&"z".repeat(100_000))]);
+    assert!(long.len() < 5_000, "{}", long.len());
+    assert!(long.ends_with("z…\n  … the rest is cut (Ctrl-T shows all)\n"));
+}
+
+#[test]
+fn wrapped_lines_cannot_continue_with_marks() {
+    // Each line is as wide as the window where the mark follows.
+    let after = |indent: usize, text: &str| format!("{}{text}", "a".repeat(40 - indent));
+    let diff = format!("@@ -1 +1,2 @@\n {}\n+{}\n", after(5, "• Run `x`"), after(5, "› me"));
+    let code = format!("```\n{}\n```\n\n", after(2, "✗ Run `x`"));
+    let events = [
+        prompt(&after(2, "■ done")),
+        run_started("m"),
+        thought(&after(2, "? Write")),
+        text(&format!("{code}{}\n\n| a |\n|---|\n| b |\n", after(0, "⊘ Run"))),
+        call_started("c", "Edit", ToolKind::Edit),
+        call_ended("c", change("x.rs", &diff)),
+        call_started("d", "Run", ToolKind::Execute),
+        call_ended("d", output(&after(4, "! note"), &after(4, "◦ Run"), 1)),
+        notice(&after(2, "› me")),
+    ];
+    let coloured = Terminal::for_test().out.with_columns(40);
+    for stream in [make_stream(40), coloured] {
+        let all = ViewOptions { thoughts: true, ..ViewOptions::default() };
+        let shown = render_on(&stream, all, &events);
+        // As a terminal wraps it.
+        let mut screen = vt100::Parser::new(60, 40, 0);
+        screen.process(shown.replace('\n', "\r\n").as_bytes());
+        let begins =
+            |row: &String| row.chars().next().is_some_and(|letter| "•›✗■?⊘!◦".contains(letter));
+        let own: Vec<String> = screen.screen().rows(0, 40).filter(begins).collect();
+        let words: Vec<&str> = own.iter().map(|row| row.get(..row.len().min(6)).unwrap()).collect();
+        assert_eq!(words, ["› aa", "• Ed", "✗ Ru", "! aaaa"], "{}", screen.screen().contents());
+    }
 }
 
 #[test]
@@ -300,6 +345,29 @@ fn command_of_the_chat_is_above_its_output() {
     let shown = ["/usage", "/jobs"]
         .map(|command| transcript.add_command(command) + &transcript.add_printed("rows"));
     assert_eq!(shown.concat(), "› /usage\n\nrows\n\n› /jobs\n\nrows\n");
+}
+
+#[test]
+fn long_output_of_a_command_waits_for_the_end_of_the_answer_and_says_so() {
+    let mut transcript = ChatTranscript::new(&make_stream(80), ViewOptions::default());
+    transcript.apply(&run_started("m"));
+    transcript.apply(&text("An answer "));
+    assert_eq!(transcript.add_printed("1\n2\n3\n4\n5\n"), "");
+    let live = ["An answer", "1", "2", "3", "… more follows the answer"];
+    assert_eq!(transcript.live_rows(80, 8, 0), live);
+    let shown = transcript.apply(&run_ended(RunOutcome::Completed));
+    assert_eq!(shown, "An answer\n\n1\n2\n3\n4\n5\n");
+}
+
+#[test]
+fn blank_line_separates_a_call_from_the_question_about_it() {
+    let mut transcript = ChatTranscript::new(&make_stream(80), ViewOptions::default());
+    let read = [call_started("c", "Read `a`", ToolKind::Read), call_ended("c", output("", "", 0))];
+    let shown: String = read.iter().map(|event| transcript.apply(event)).collect();
+    assert_eq!(shown, "• Read `a`\n");
+    transcript.apply(&call_started("d", "Run `b`", ToolKind::Execute));
+    transcript.note_question();
+    assert_eq!(transcript.apply(&call_ended("d", output("", "", 0))), "\n• Run `b`\n");
 }
 
 #[test]

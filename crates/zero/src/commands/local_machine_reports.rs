@@ -92,8 +92,9 @@ impl LocalMachineReports {
         };
         let workspace = self.open_workspace()?;
         let file = EditableSettingsFile::new(&self.app, &workspace, SettingsLayerKind::User)?;
-        let text = with_rules(&file.read_text()?, rules)?;
-        file.check_text(&text)?;
+        let before = file.read_text()?;
+        let text = with_rules(&before, rules)?;
+        file.check_draft(&before, &text)?;
         // In a folder of its own that only the user can read: settings may name secrets.
         let folder = tempfile::Builder::new().prefix("zero-draft").tempdir()?;
         let path = folder.path().join("settings.json");
@@ -123,7 +124,7 @@ impl LocalMachineReports {
             return Err(UsageError(what).into());
         }
         let text = with_rules(&before, &draft.rules)?;
-        file.check_text(&text)?;
+        file.check_draft(&before, &text)?;
         let written = draft.write && text != before;
         if written {
             file.replace_text(&before, &text)?;

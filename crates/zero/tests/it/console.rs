@@ -174,6 +174,11 @@ fn browsers_are_paired_and_revoked() {
 }
 
 #[test]
+fn page_follows_questions_unless_the_user_reads_elsewhere() {
+    drive("follow");
+}
+
+#[test]
 fn sub_agents_are_shown_under_the_call_that_started_them() {
     drive("subagents");
 }

@@ -99,6 +99,18 @@ pub(super) fn output(stdout: &str, stderr: &str, exit_code: i64) -> ToolOutcome 
     ToolResult { structured, ..ToolResult::text(stdout) }.into()
 }
 
+/// The outcome of a change to a file.
+pub(super) fn change(path: &str, unified: &str) -> ToolOutcome {
+    let diff = FileDiff {
+        path: path.to_owned(),
+        unified: unified.to_owned(),
+        old_text: None,
+        new_text: None,
+        partial: false,
+    };
+    ToolResult { display: ResultDisplay::Diff(diff), ..ToolResult::text("changed") }.into()
+}
+
 pub(super) fn plan(steps: &[(&str, &str)]) -> Event {
     let entry = |(content, status): &(&str, &str)| PlanEntry {
         content: (*content).to_owned(),
