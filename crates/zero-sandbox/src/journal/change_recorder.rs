@@ -493,7 +493,12 @@ impl ChangeRecorder {
             set.uncopied.insert(image, format!("`{name}` has {size}, {problem}"));
             return Ok(());
         }
-        let from = File::from(slot.open(OFlags::RDONLY)?);
+        let from = match slot.open(OFlags::RDONLY) {
+            // What an undo replaces is kept. Its mode is recorded, should a crash follow.
+            Err(Errno::ACCESS) if limit.is_none() => open_closed_file(slot, stat)?,
+            opened => opened?,
+        };
+        let from = File::from(from);
         let (draft, name) = (image_name(image, BYTES_DRAFT), image_name(image, BYTES));
         set.dir.remove(&draft)?;
         let to = set.dir.create_new(&draft)?;
@@ -754,6 +759,8 @@ impl OpenSet {
         let may_move = lines.iter().any(|(_, before)| matches!(before, BeforeState::File { .. }));
         // Nothing is known of these, so they are not undone.
         let mut unread = Vec::new();
+        // Folders that their owner cannot change, as before. An undo opens those in which it changes something.
+        let mut closed_folders = Vec::new();
         // A path that does not exist, so that nothing below it does.
         let mut absent: Option<PathBuf> = None;
         for (path, before) in lines {
@@ -827,6 +834,9 @@ impl OpenSet {
                 (BeforeState::Folder { mode, .. }, PathState::Folder { mode: now })
                     if mode == now =>
                 {
+                    if let (Some(path), true) = (path, is_closed(*mode)) {
+                        closed_folders.push((path, before, after));
+                    }
                     continue;
                 }
                 (BeforeState::Stored { image, .. }, _) => {
@@ -864,6 +874,19 @@ impl OpenSet {
                 unread.extend(walked.unwrap_or_else(|errno| vec![(path.clone(), errno)]));
             }
         }
+        if !closed_folders.is_empty() {
+            let paths = items.iter().filter_map(|item| Some(item.path.as_ref()?.to_path()));
+            let changed: HashSet<PathBuf> =
+                paths.filter_map(|path| path.parent().map(Path::to_owned)).collect();
+            closed_folders.retain(|(path, ..)| changed.contains(path));
+        }
+        items.extend(closed_folders.into_iter().map(|(path, before, after)| SetItem {
+            path: Some(portable(&path)),
+            before: Some(before),
+            after,
+            moved_to: None,
+            staged: None,
+        }));
         let room = LOSSES_MAX.saturating_sub(summary.losses.len());
         let unread = unread.iter().take(room);
         summary
@@ -941,6 +964,20 @@ pub(super) fn exists(dir: &StateDir, name: &str) -> bool {
 fn open_folder(dir: &StateDir) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(dir.path(), flags, Mode::empty())?)
+}
+
+/// Whether the owner of a folder with this mode cannot add and remove names in it.
+fn is_closed(mode: u32) -> bool {
+    mode & 0o300 != 0o300
+}
+
+/// Opens a file that its owner may not read.
+fn open_closed_file(slot: &PathSlot, stat: &Stat) -> Result<OwnedFd, Errno> {
+    let mode = stat.st_mode & 0o7777;
+    slot.set_mode(mode | 0o400)?;
+    let opened = slot.open(OFlags::RDONLY);
+    slot.set_mode(mode)?;
+    opened
 }
 
 /// A folder without permission to write cannot be moved, since its `..` changes.
