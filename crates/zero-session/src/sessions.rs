@@ -23,6 +23,7 @@ mod prompt_resolution;
 mod prompt_submission;
 mod prompts;
 mod recorded_prompt;
+mod request_usage;
 mod retention;
 mod rewind;
 mod rewind_answer;

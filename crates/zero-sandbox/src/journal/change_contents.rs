@@ -86,7 +86,7 @@ impl Journal {
         let dir = self.store.set_dir(id);
         let set = ChangeSet::read(&dir).map_err(failed)?;
         let roots = TreeRoots::open(self.workspace.roots()).map_err(failed)?;
-        let mut files: Vec<_> = set.paths().collect();
+        let mut files: Vec<_> = set.paths().filter(|(_, item)| item.is_change()).collect();
         files.sort_by(|(a, _), (b, _)| a.cmp(b));
         let count = files.len();
         let shown = files.iter().take(most).map(|(path, item)| {
@@ -131,7 +131,7 @@ impl Journal {
         }
         let set = ChangeSet::read(&self.store.set_dir(id));
         let set = set.map_err(|error| self.store.set_error(id, &error))?;
-        let own = set.paths().filter(|(_, item)| item.before.is_some());
+        let own = set.paths().filter(|(_, item)| item.before.is_some() && item.is_change());
         Ok(own.map(|(path, _)| path).collect())
     }
 

@@ -458,7 +458,12 @@ impl ChangeRecorder {
             set.uncopied.insert(image, format!("`{name}` has {size}, {problem}"));
             return Ok(());
         }
-        let from = File::from(slot.open(OFlags::RDONLY)?);
+        let from = match slot.open(OFlags::RDONLY) {
+            // What an undo replaces is kept. Its mode is recorded, should a crash follow.
+            Err(Errno::ACCESS) if limit.is_none() => open_closed_file(slot, stat)?,
+            opened => opened?,
+        };
+        let from = File::from(from);
         let (draft, name) = (image_name(image, BYTES_DRAFT), image_name(image, BYTES));
         set.dir.remove(&draft)?;
         let to = set.dir.create_new(&draft)?;
@@ -630,6 +635,15 @@ impl ChangeRecorder {
             }
         }
     }
+}
+
+/// Opens a file that its owner may not read.
+fn open_closed_file(slot: &PathSlot, stat: &Stat) -> Result<OwnedFd, Errno> {
+    let mode = stat.st_mode & 0o7777;
+    slot.set_mode(mode | 0o400)?;
+    let opened = slot.open(OFlags::RDONLY);
+    slot.set_mode(mode)?;
+    opened
 }
 
 /// A folder without permission to write cannot be moved, since its `..` changes.

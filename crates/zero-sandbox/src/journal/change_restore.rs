@@ -216,7 +216,8 @@ impl Restoration<'_> {
         // Writable until everything is in it.
         let working = mode | 0o700;
         if let Some(PathState::Folder { mode: now }) = now {
-            if now != mode {
+            // If a crash follows, it has another mode for a while.
+            if now != mode || now != working {
                 self.recorder.record(path);
             }
             if now != working {

@@ -191,6 +191,17 @@ pub(super) struct SetItem {
     pub(super) staged: Option<String>,
 }
 
+impl SetItem {
+    /// Whether the path differs. A folder that does not is stored because its mode keeps its owner from
+    /// changing what is in it.
+    pub(super) fn is_change(&self) -> bool {
+        !matches!(
+            (&self.before, &self.after),
+            (Some(BeforeState::Folder { mode, .. }), PathState::Folder { mode: now }) if mode == now
+        )
+    }
+}
+
 /// A set that is complete.
 #[derive(Debug)]
 pub(super) struct ChangeSet {

@@ -53,11 +53,13 @@ pub(super) fn complete_set(
         locations: HashMap::new(),
         may_move: lines.iter().any(|(_, before)| matches!(before, BeforeState::File { .. })),
         unread: Vec::new(),
+        closed_folders: Vec::new(),
         absent: None,
     };
     for (path, before) in lines {
         completion.compare(path.as_deref(), before)?;
     }
+    completion.add_closed_folders();
     completion.add_unread_losses();
     completion.find_moved_files();
     if completion.items.is_empty() && completion.summary.losses.is_empty() {
@@ -86,6 +88,9 @@ struct SetCompletion<'a> {
     may_move: bool,
     /// Nothing is known of these, so they are not undone.
     unread: Vec<(PathBuf, Errno)>,
+    /// Folders that their owner cannot change, as before. An undo opens those in which it changes
+    /// something.
+    closed_folders: Vec<(PathBuf, BeforeState, PathState)>,
     /// A path that does not exist, so that nothing below it does.
     absent: Option<PathBuf>,
 }
@@ -96,6 +101,11 @@ impl SetCompletion<'_> {
         let Some(after) = self.read_state(path, &before)? else { return Ok(()) };
         self.note_absent_folder(path, &before, &after);
         if !self.count_change(path, &before, &after) {
+            if let (Some(path), BeforeState::Folder { mode, .. }) = (path, &before)
+                && is_closed(*mode)
+            {
+                self.closed_folders.push((path.to_owned(), before, after));
+            }
             return Ok(());
         }
         self.summary.bytes += after.bytes();
@@ -251,6 +261,24 @@ impl SetCompletion<'_> {
         self.unread.extend(walked.unwrap_or_else(|errno| vec![(folder.to_owned(), errno)]));
     }
 
+    /// Adds items for the closed folders in which something changed.
+    fn add_closed_folders(&mut self) {
+        if self.closed_folders.is_empty() {
+            return;
+        }
+        let paths = self.items.iter().filter_map(|item| Some(item.path.as_ref()?.to_path()));
+        let changed: HashSet<PathBuf> =
+            paths.filter_map(|path| path.parent().map(Path::to_owned)).collect();
+        self.closed_folders.retain(|(path, ..)| changed.contains(path));
+        self.items.extend(self.closed_folders.drain(..).map(|(path, before, after)| SetItem {
+            path: Some(portable(&path)),
+            before: Some(before),
+            after,
+            moved_to: None,
+            staged: None,
+        }));
+    }
+
     fn add_unread_losses(&mut self) {
         let room = LOSSES_MAX.saturating_sub(self.summary.losses.len());
         let unread = self.unread.iter().take(room);
@@ -292,6 +320,11 @@ impl SetCompletion<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the owner of a folder with this mode cannot add and remove names in it.
+fn is_closed(mode: u32) -> bool {
+    mode & 0o300 != 0o300
 }
 
 /// Bytes on disk that a file of an image keeps from being freed.

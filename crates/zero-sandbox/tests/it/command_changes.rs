@@ -1,8 +1,10 @@
 //! The changes of a command are undone exactly, redone exactly, and survive crashes.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
@@ -75,6 +77,34 @@ impl UndoLab {
     }
 }
 
+impl Drop for UndoLab {
+    /// Opens folders whose mode keeps their owner from removing what is in them.
+    fn drop(&mut self) {
+        open_folders(self.temp.path());
+    }
+}
+
+fn open_folders(folder: &Path) {
+    let _ = std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700));
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_folders(&entry.path());
+        }
+    }
+}
+
+/// Reads something at a path that its owner may have closed, and leaves its mode as it is.
+fn read_closed<T>(path: &Path, mut read: impl FnMut(&Path) -> std::io::Result<T>) -> T {
+    if let Ok(found) = read(path) {
+        return found;
+    }
+    let permissions = path.symlink_metadata().unwrap().permissions();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let found = read(path).unwrap();
+    std::fs::set_permissions(path, permissions).unwrap();
+    found
+}
+
 pub(crate) fn open_journal(folder: &Path) -> Journal {
     let workspace = Workspace::open(&[folder.join("tree")], None).unwrap();
     let state = StateDir::new(folder.join("state"));
@@ -95,33 +125,46 @@ pub(crate) fn origin() -> SetOrigin {
 /// Everything that an undo restores: kind, mode, contents or target, and which paths are one file.
 pub(crate) fn snapshot(tree: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
-    let mut inodes = BTreeMap::new();
-    let mut folders = vec![tree.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let mut paths: Vec<_> =
-            std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-        paths.sort();
-        for path in paths {
-            let facts = path.symlink_metadata().unwrap();
-            let mode = facts.permissions().mode() & 0o7777;
-            let text = if facts.is_symlink() {
-                format!("link {:?}", std::fs::read_link(&path).unwrap())
-            } else if facts.is_dir() {
-                folders.push(path.clone());
-                format!("folder {mode:o}")
-            } else if !facts.is_file() {
-                format!("special {mode:o}")
-            } else {
-                let first = inodes.entry(facts.ino()).or_insert_with(|| path.clone()).clone();
-                let (bytes, blocks) = (std::fs::read(&path).unwrap(), facts.blocks());
-                let shown = zero_sandbox::journal::sha256(&bytes);
-                let sparse = bytes.len() > 100_000 && blocks * 512 < bytes.len() as u64;
-                format!("file {mode:o} {} {shown} {sparse} {first:?}", bytes.len())
-            };
-            found.insert(path, text);
-        }
-    }
+    add_folder_to_snapshot(tree, &mut found, &mut BTreeMap::new());
     found
+}
+
+fn add_folder_to_snapshot(
+    tree: &Path,
+    found: &mut BTreeMap<PathBuf, String>,
+    inodes: &mut BTreeMap<u64, PathBuf>,
+) {
+    read_closed(tree, |tree| {
+        let entries = std::fs::read_dir(tree)?.map(|entry| Ok(entry?.path()));
+        let mut paths = entries.collect::<std::io::Result<Vec<_>>>()?;
+        paths.sort();
+        paths.iter().try_for_each(|path| add_to_snapshot(path, found, inodes))
+    });
+}
+
+fn add_to_snapshot(
+    path: &Path,
+    found: &mut BTreeMap<PathBuf, String>,
+    inodes: &mut BTreeMap<u64, PathBuf>,
+) -> std::io::Result<()> {
+    let facts = path.symlink_metadata()?;
+    let mode = facts.permissions().mode() & 0o7777;
+    let first = inodes.entry(facts.ino()).or_insert_with(|| path.to_owned()).clone();
+    let text = if facts.is_symlink() {
+        format!("link {:?}", std::fs::read_link(path)?)
+    } else if facts.is_dir() {
+        add_folder_to_snapshot(path, found, inodes);
+        format!("folder {mode:o}")
+    } else if !facts.is_file() {
+        format!("special {:o} {mode:o} {first:?}", facts.mode())
+    } else {
+        let (bytes, blocks) = (read_closed(path, |path| std::fs::read(path)), facts.blocks());
+        let shown = zero_sandbox::journal::sha256(&bytes);
+        let sparse = bytes.len() > 100_000 && blocks * 512 < bytes.len() as u64;
+        format!("file {mode:o} {} {shown} {sparse} {first:?}", bytes.len())
+    };
+    found.insert(path.to_owned(), text);
+    Ok(())
 }
 
 #[derive(Clone, Debug)]
@@ -139,11 +182,21 @@ enum TreeOperation {
     Link(PathBuf, PathBuf),
     Symlink(PathBuf, PathBuf),
     Chmod(PathBuf, u32),
+    MakePipe(PathBuf),
     RemoveAll(PathBuf),
 }
 
+/// Names of files. Two differ only in case, and one is no UTF-8 text.
+const NAMES: &[&[u8]] = &[b"a", b"b", b"c", b"d", b"A", b"\xff\n"];
+
+/// What a folder keeps of its mode: nobody but root can record what is in one that its owner cannot list.
+const FOLDER_MODE: u32 = 0o500;
+/// Modes, some of which keep the owner from reading or changing.
+const MODES: &[u32] =
+    &[0o600, 0o644, 0o755, 0o700, 0o000, 0o500, 0o555, 0o311, 0o1777, 0o444, 0o070];
+
 fn any_path() -> impl Strategy<Value = PathBuf> {
-    let name = || prop::sample::select(vec!["a", "b", "c", "d"]);
+    let name = || prop::sample::select(NAMES).prop_map(OsStr::from_bytes);
     prop_oneof![
         name().prop_map(PathBuf::from),
         (name(), name()).prop_map(|(a, b)| Path::new(a).join(b)),
@@ -165,10 +218,18 @@ fn any_operation() -> impl Strategy<Value = TreeOperation> {
         4 => (any_path(), any_path()).prop_map(|(a, b)| TreeOperation::Rename(a, b)),
         2 => (any_path(), any_path()).prop_map(|(a, b)| TreeOperation::Link(a, b)),
         1 => (any_path(), any_path()).prop_map(|(a, b)| TreeOperation::Symlink(a, b)),
-        1 => (any_path(), prop::sample::select(vec![0o600, 0o644, 0o755, 0o700]))
+        2 => (any_path(), prop::sample::select(MODES))
             .prop_map(|(path, mode)| TreeOperation::Chmod(path, mode)),
+        1 => any_path().prop_map(TreeOperation::MakePipe),
         1 => any_path().prop_map(TreeOperation::RemoveAll),
     ]
+}
+
+/// Options of an open that does not wait for a reader of a pipe.
+fn open_options() -> std::fs::OpenOptions {
+    let mut options = std::fs::OpenOptions::new();
+    options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    options
 }
 
 /// Performs an operation, which may fail, and records it before if there is a recorder.
@@ -186,13 +247,16 @@ fn perform(tree: &Path, operation: &TreeOperation, recorder: Option<&mut ChangeR
             if let Some(recorder) = recorder {
                 recorder.record_contents(&at(path));
             }
-            drop(std::fs::write(at(path), bytes));
+            let opened = open_options().create(true).truncate(true).write(true).open(at(path));
+            if let Ok(mut file) = opened {
+                file.write_all(bytes).unwrap();
+            }
         }
         TreeOperation::Append(path, bytes) if is_plain(path) => {
             if let Some(recorder) = recorder {
                 recorder.record_contents(&at(path));
             }
-            if let Ok(mut file) = std::fs::OpenOptions::new().append(true).open(at(path)) {
+            if let Ok(mut file) = open_options().append(true).open(at(path)) {
                 file.write_all(bytes).unwrap();
             }
         }
@@ -200,7 +264,8 @@ fn perform(tree: &Path, operation: &TreeOperation, recorder: Option<&mut ChangeR
             if let Some(recorder) = recorder {
                 recorder.record_contents(&at(path));
             }
-            if let Ok(file) = std::fs::File::create(at(path)) {
+            let opened = open_options().create(true).truncate(true).write(true).open(at(path));
+            if let Ok(file) = opened {
                 file.set_len(1 << 20).unwrap();
             }
         }
@@ -209,8 +274,7 @@ fn perform(tree: &Path, operation: &TreeOperation, recorder: Option<&mut ChangeR
             if let Some(recorder) = recorder {
                 recorder.record_contents(&at(path));
             }
-            let opened =
-                std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(at(path));
+            let opened = open_options().create(true).truncate(false).write(true).open(at(path));
             if let Ok(file) = opened {
                 file.write_all_at(&vec![*byte; 1 << 19], 0).unwrap();
                 file.write_all_at(b"middle", 1 << 18).unwrap();
@@ -272,7 +336,15 @@ fn perform(tree: &Path, operation: &TreeOperation, recorder: Option<&mut ChangeR
             if let Some(recorder) = recorder {
                 recorder.record(&at(path));
             }
-            drop(std::fs::set_permissions(at(path), std::fs::Permissions::from_mode(*mode)));
+            let mode = if at(path).is_dir() { mode | FOLDER_MODE } else { *mode };
+            drop(std::fs::set_permissions(at(path), std::fs::Permissions::from_mode(mode)));
+        }
+        TreeOperation::MakePipe(path) if path.parent().is_none_or(is_plain) => {
+            if let Some(recorder) = recorder {
+                recorder.record(&at(path));
+            }
+            let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o640));
+            let _ = rustix::fs::mknodat(rustix::fs::CWD, at(path), kind, mode, 0);
         }
         TreeOperation::RemoveAll(path) if is_plain(path) => {
             let Some(recorder) = recorder else { return };
@@ -333,28 +405,35 @@ proptest! {
 
 /// A line of Python that performs an operation, following links, by a path written in one of several ways.
 fn to_python(operation: &TreeOperation, number: usize) -> String {
-    let written = |path: &Path| match number % 3 {
-        0 => format!("'{}'", path.display()),
-        1 => format!("'./{}'", path.display()),
-        _ => format!("os.getcwd()+'/{}'", path.display()),
-    };
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let quoted = |path: &Path| format!("bytes.fromhex('{}')", hex(path.as_os_str().as_bytes()));
+    let written = |path: &Path| match number % 3 {
+        0 => quoted(path),
+        1 => format!("b'./'+{}", quoted(path)),
+        _ => format!("os.getcwdb()+b'/'+{}", quoted(path)),
+    };
     match operation {
-        TreeOperation::Write(path, bytes) => {
-            format!("open({}, 'wb').write(bytes.fromhex('{}'))", written(path), hex(bytes))
-        }
-        TreeOperation::Append(path, bytes) => format!(
-            "os.write(os.open({}, os.O_WRONLY | os.O_APPEND), bytes.fromhex('{}'))",
+        TreeOperation::Write(path, bytes) => format!(
+            "os.write(opened({}, os.O_CREAT | os.O_TRUNC), bytes.fromhex('{}'))",
             written(path),
             hex(bytes)
         ),
-        TreeOperation::Sparse(path) => format!("open({}, 'wb').truncate(1 << 20)", written(path)),
+        TreeOperation::Append(path, bytes) => {
+            format!(
+                "os.write(opened({}, os.O_APPEND), bytes.fromhex('{}'))",
+                written(path),
+                hex(bytes)
+            )
+        }
+        TreeOperation::Sparse(path) => {
+            format!("os.truncate(opened({}, os.O_CREAT | os.O_TRUNC), 1 << 20)", written(path))
+        }
         TreeOperation::Large(path, byte) => format!(
-            "os.pwrite(os.open({}, os.O_WRONLY | os.O_CREAT, 0o644), bytes([{byte}]) * (1 << 19), 0)",
+            "os.pwrite(opened({}, os.O_CREAT), bytes([{byte}]) * (1 << 19), 0)",
             written(path)
         ),
         TreeOperation::Exchange(one, other) => format!(
-            "ctypes.CDLL(None).renameat2(-100, ({}).encode(), -100, ({}).encode(), 2)",
+            "ctypes.CDLL(None).renameat2(-100, {}, -100, {}, 2)",
             written(one),
             written(other)
         ),
@@ -364,10 +443,16 @@ fn to_python(operation: &TreeOperation, number: usize) -> String {
         TreeOperation::Rename(from, to) => format!("os.rename({}, {})", written(from), written(to)),
         TreeOperation::Link(from, to) => format!("os.link({}, {})", written(from), written(to)),
         TreeOperation::Symlink(target, path) => {
-            format!("os.symlink('{}', {})", target.display(), written(path))
+            format!("os.symlink({}, {})", quoted(target), written(path))
         }
-        TreeOperation::Chmod(path, mode) => format!("os.chmod({}, {mode})", written(path)),
-        TreeOperation::RemoveAll(path) => format!("shutil.rmtree({})", written(path)),
+        TreeOperation::Chmod(path, mode) => {
+            format!("os.chmod({0}, {mode} | (os.path.isdir({0}) and {FOLDER_MODE}))", written(path))
+        }
+        TreeOperation::MakePipe(path) => format!("os.mkfifo({}, 0o640)", written(path)),
+        // A pipe is not opened: that would wait for its other end.
+        TreeOperation::RemoveAll(path) => {
+            format!("os.path.isdir({0}) and shutil.rmtree({0})", written(path))
+        }
     }
 }
 
@@ -377,6 +462,8 @@ fn to_script(operations: &[TreeOperation]) -> String {
     let mut script = "python3 - <<'END'\nimport ctypes, errno, os, shutil\n".to_owned();
     script += "def is_loop(path):\n    try: os.stat(path)\n    except OSError as error: return error.errno == errno.ELOOP\n";
     script += "def has_loop(): return any(is_loop(os.path.join(at, name)) for at, folders, files in os.walk('.') for name in folders + files)\n";
+    // A pipe without a reader fails at once.
+    script += "def opened(path, flags): return os.open(path, os.O_WRONLY | os.O_NONBLOCK | flags, 0o644)\n";
     script += "looped = False\n";
     for (number, operation) in operations.iter().enumerate() {
         let line = to_python(operation, number);
@@ -452,6 +539,9 @@ const SCRIPTS: &[&str] = &[
     "mkdir n; mv file n/file; echo x > n/file; mv n m; echo y > m/file; mkdir n; echo z > n/new",
     "python3 -c 'import os; os.mkdir(\"n\"); open(\"n/inner\",\"w\").write(\"n\"); os.chmod(\"folder/inner\",0o600); os.rename(\"folder\",\"t\"); os.rename(\"n\",\"folder\"); os.unlink(\"folder/inner\"); os.unlink(\"t/inner\")'",
     "python3 -c 'import os; os.unlink(\"folder/inner\"); os.rmdir(\"folder\"); os.mkdir(\"folder\"); open(\"folder/inner\",\"w\").write(\"n\"); os.symlink(\"folder\",\"w\"); os.chmod(\"w/inner\",0o600)'",
+    "chmod 700 closed; rm closed/inner; echo x > closed/new; chmod 555 closed",
+    "chmod 700 closed; mkdir -m 700 closed/n; echo x > closed/n/f; mv closed/inner closed/n; chmod 500 closed/n; chmod 555 closed",
+    "mkdir -p n/in; echo x > n/in/f; chmod 555 n/in n; mv file \"$(printf '\\377')\"; mkfifo FILE; chmod 0 link",
     "mkdir n; rmdir n; ln -s folder n; echo through > n/inner; echo new > n/other",
     "python3 -c 'import os,ctypes; os.mkdir(\"n\"); open(\"n/f\",\"w\").write(\"x\"); ctypes.CDLL(None).renameat2(-100,b\"n\",-100,b\"folder\",2); open(\"n/inner\",\"w\").write(\"y\")'",
 ];
@@ -468,6 +558,10 @@ fn captured_scripts_are_undone_and_redone() {
         std::fs::write(tree.join("hard1"), "hard").unwrap();
         std::fs::hard_link(tree.join("hard1"), tree.join("hard2")).unwrap();
         symlink("file", tree.join("link")).unwrap();
+        std::fs::create_dir(tree.join("closed")).unwrap();
+        std::fs::write(tree.join("closed/inner"), "closed").unwrap();
+        std::fs::set_permissions(tree.join("closed"), std::fs::Permissions::from_mode(0o555))
+            .unwrap();
         let old = snapshot(&tree);
         let (outcome, output) = lab.run(&spawner, script);
         let new = snapshot(&tree);

@@ -36,6 +36,7 @@ use crate::sessions::call_updates::{
 use crate::sessions::current_plan::read_current_plan;
 use crate::sessions::ledger_outbox::LedgerOutbox;
 use crate::sessions::model_reader::ModelReader;
+use crate::sessions::request_usage::RequestUsage;
 use crate::sessions::run_budget::{BudgetCheck, RunBudget};
 use crate::sessions::run_limiter::RunPermit;
 use crate::sessions::session_growth::SessionGrowth;
@@ -480,13 +481,14 @@ impl<'a> RunDriver<'a> {
             TurnAction::Summarise(request) => {
                 self.end_if_over_budget(under_way).await?;
                 let cancel = under_way.cancel.child_token();
+                let request_usage = RequestUsage::new(&request, &under_way.call_updates);
                 let stream = self.ask_model(request, cancel);
                 // The plan is read from the ledger, so its entries must be written first.
                 self.flush(under_way).await;
                 let (inner, session) = (self.inner, self.state.recorder.session());
                 under_way.summarising = Some(Box::pin(async move {
                     let plan = read_current_plan(&*inner.config.store, session).await;
-                    Ok(TranscriptSummary { plan, ..read_summary(stream).await? })
+                    Ok(TranscriptSummary { plan, ..read_summary(stream, request_usage).await? })
                 }));
             }
             TurnAction::AskUser(message) => {
@@ -910,6 +912,10 @@ impl<'a> RunDriver<'a> {
                 if matches!(input, TurnInput::Model(ModelEvent::Retrying { .. })) {
                     self.inner.counted.model_retries.fetch_add(1, Ordering::Relaxed);
                 }
+                if matches!(input, TurnInput::Summary(_)) {
+                    // The attempts that failed count before the run may end.
+                    under_way.collect_call_updates();
+                }
                 under_way.step(input);
             }
             DriverEvent::Written(written) | DriverEvent::Saved(written) => {
@@ -1063,6 +1069,10 @@ impl RunState<'_> {
     fn stop(&mut self, end: RunOutcome) {
         self.stopping = true;
         self.asking = None;
+        if self.summarising.take().is_some() {
+            // What it used until now.
+            self.collect_call_updates();
+        }
         self.step(TurnInput::Stop(end));
     }
 
@@ -1197,12 +1207,21 @@ fn stream_cut_error() -> ModelError {
     ModelError::new(ModelErrorKind::Server, text)
 }
 
-async fn read_summary(mut stream: ModelStream) -> Result<TranscriptSummary, ModelError> {
+async fn read_summary(
+    mut stream: ModelStream,
+    mut request_usage: RequestUsage,
+) -> Result<TranscriptSummary, ModelError> {
     let mut fallbacks = Vec::new();
     while let Some(event) = stream.next().await {
-        match event? {
+        let event = event?;
+        request_usage.observe(&event);
+        match event {
             ModelEvent::FellBack(fallback) => fallbacks.push(fallback),
             ModelEvent::Done(ModelReply { blocks, stop, usage }) => {
+                // The turn counts an attempt for each of them.
+                let counted = fallbacks.len() as u64;
+                request_usage.failed_attempts =
+                    request_usage.failed_attempts.saturating_sub(counted);
                 let text = ModelMessage::assistant(blocks).text();
                 let plan = Vec::new();
                 return Ok(TranscriptSummary { text, stop, usage, plan, fallbacks });

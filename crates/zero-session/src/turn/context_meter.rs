@@ -126,7 +126,7 @@ pub(super) fn tool_tokens(tool: &CatalogEntry) -> u64 {
 }
 
 /// Approximate tokens of a message.
-pub(super) fn message_tokens(message: &ModelMessage) -> u64 {
+pub(crate) fn message_tokens(message: &ModelMessage) -> u64 {
     FRAME_TOKENS + message.blocks.iter().map(block_tokens).sum::<u64>()
 }
 

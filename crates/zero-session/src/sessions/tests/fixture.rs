@@ -79,7 +79,7 @@ impl EventBus for RecordingBus {
 
 /// Answers by a script: words are text, `~word` is a thought, `Name:id` a call, `Task@agent:prompt` one
 /// of a sub-agent; `@hang`, `@panic`,
-/// `@drop`, `@max` and `@fail:network` do what they say. A missing answer is `ok`.
+/// `@drop`, `@max`, `@retry` and `@fail:network` do what they say. A missing answer is `ok`.
 pub(crate) struct ScriptedModel {
     info: ModelInfo,
     answers: Mutex<VecDeque<String>>,
@@ -109,6 +109,11 @@ impl ModelClient for ScriptedModel {
                 ("@panic", _) => panic!("the model was told to panic"),
                 ("@drop", _) => return Box::pin(paced(events)),
                 ("@max", _) => stop = ModelStopReason::MaxTokens,
+                ("@retry", _) => events.push(Ok(ModelEvent::Retrying {
+                    error: ModelError::new(ModelErrorKind::Network, "it failed"),
+                    after: Duration::ZERO,
+                    attempts: 1,
+                })),
                 (word, None) if word.starts_with("@fail:") => {
                     let kinds = [ModelErrorKind::Network, ModelErrorKind::ContextLength];
                     let kind =

@@ -164,6 +164,23 @@ async fn overlong_transcript_is_compacted() {
 }
 
 #[tokio::test]
+async fn attempts_and_broken_summaries_count() {
+    // The provider counts one token of each complete reply; what came of a broken one is estimated.
+    for (summary, expected) in [
+        ("sum", (2, 2)),
+        ("@retry sum", (3, 2)),
+        ("half @drop", (2, 2)),
+        ("@retry @fail:network", (2, 1)),
+    ] {
+        let fixture = SessionTestBed::new(&["one", summary]).await;
+        fixture.run("go").await;
+        fixture.run("/compact").await;
+        let usage = fixture.record().await.usage;
+        assert_eq!((usage.requests, usage.output_tokens), expected, "{summary}: {usage:?}");
+    }
+}
+
+#[tokio::test]
 async fn cut_summary_replaces_nothing() {
     let script = ["one", "@fail:context_length", "half @max", "two"];
     let fixture = SessionTestBed::new(&script).await;
