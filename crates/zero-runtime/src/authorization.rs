@@ -560,13 +560,15 @@ impl ToolHost {
         if !effects.iter().any(searches) {
             let (arguments, commands) =
                 (authorization_request.plan.arguments(), Some(&*self.commands));
+            let temp = None;
             let request =
-                PolicyRequest { spec, effects, arguments, workspace, grants, mode, commands };
+                PolicyRequest { spec, effects, arguments, workspace, grants, mode, commands, temp };
             return catch_panics(|| Ok(question(&*self.policy, request)));
         }
         let (spec, effects, workspace) = (spec.clone(), effects.clone(), workspace.clone());
         let (policy, grants) = (Arc::clone(&self.policy), grants.to_vec());
         let commands = Arc::clone(&self.commands);
+        let temp = session.commands.temp_folder().to_owned();
         let arguments = authorization_request.plan.arguments().cloned();
         let judged = tokio::task::spawn_blocking(move || {
             let request = PolicyRequest {
@@ -577,6 +579,7 @@ impl ToolHost {
                 grants: &grants,
                 mode,
                 commands: Some(&commands),
+                temp: Some(&temp),
             };
             catch_panics(|| Ok(question(&*policy, request)))
         });
