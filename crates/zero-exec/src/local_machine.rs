@@ -3,6 +3,7 @@
 //! The policy engine is pure; this module answers its questions with bounded lookups of names and
 //! small files. It opens nothing that could block and changes nothing.
 
+mod default_registries;
 mod glob_expansion;
 pub(crate) mod package_registries;
 mod private_temp;
@@ -177,7 +178,12 @@ impl Machine for LocalMachine<'_> {
         let variables = self.commands.map_or(&[][..], |commands| commands.environment.variables());
         match self.budget.is_spent() {
             true => Vec::new(),
-            false => package_registries::find_hosts(manager, folder, home, variables),
+            false => package_registries::find_hosts(manager, folder, home, variables, || {
+                let find_program = |name: &str| self.find_program(name, folder);
+                let find = || default_registries::find_default_hosts(manager, &find_program, home);
+                self.commands
+                    .map_or_else(find, |commands| commands.default_registries(manager, find))
+            }),
         }
     }
 
