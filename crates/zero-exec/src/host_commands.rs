@@ -104,6 +104,12 @@ impl HostCommands {
         }
     }
 
+    /// Whether a host is known as one from which an installed package manager downloads by default.
+    pub fn is_default_registry(&self, host: &HostName) -> bool {
+        let known = self.default_registries.lock().unwrap_or_else(PoisonError::into_inner);
+        known.values().flatten().any(|known| known == host)
+    }
+
     /// The hosts from which a package manager downloads by default. `find` looks for them, which may
     /// read all of a program; what it finds is stored.
     pub(crate) fn default_registries(

@@ -16,6 +16,7 @@ use zero_core::{
 use zero_exec::{FailureEvidence, OutsideUse};
 use zero_policy::{CommandAccess, HostName, NetworkScope, PermissionMode};
 
+use crate::address_notes::{add_address_notes, list_address_notes};
 use crate::approver::{
     ApprovalAnswer, ApprovalQuestion, ApprovalReply, ApprovalSubject, Approver, REJECTED_BY_USER,
     REJECTED_EARLIER, REJECTED_IN_SESSION, REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX,
@@ -322,6 +323,9 @@ impl ToolHost {
         if evidence == Some(FailureEvidence::Output) {
             shown.reason.push_str(UNCONFIRMED_FAILURE);
         }
+        let (internet, commands) = (&self.internet, &self.commands);
+        let notes = list_address_notes(internet, commands, &*self.policy, &decision).await;
+        add_address_notes(&notes, &mut shown);
         let mut question = ApprovalQuestion {
             subject: ApprovalSubject::Call,
             call: cx.call().clone(),
