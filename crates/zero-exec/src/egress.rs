@@ -19,6 +19,7 @@ mod connection_log;
 mod connection_trace;
 mod held_connections;
 mod http_request;
+mod known_addresses;
 mod proxy_error;
 mod proxy_request;
 mod proxy_server;
@@ -295,6 +296,14 @@ impl ProxyState {
             true => Ok(permit),
             false => Err(ConnectDeniedError::NotJudged),
         }
+    }
+
+    /// Why the host of a target cannot be reached whatever the user answers, as far as its addresses
+    /// are known.
+    fn known_refusal(&self, target: &ConnectTarget) -> Option<ConnectDeniedError> {
+        let authorizer = &self.config.authorizer;
+        let may_pin = |address, inside| authorizer.authorize_address(address, inside);
+        self.config.internet.find_known_refusal(&target.host, may_pin)
     }
 
     /// What the user said about connections to this target.

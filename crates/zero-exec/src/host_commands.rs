@@ -1,11 +1,13 @@
 //! The state that all commands of a host share.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use zero_core::{ErrorReason, ToolError};
+use zero_policy::{HostName, PackageManager};
 use zero_sandbox::path_survey;
 use zero_sandbox::quarantine::Quarantine;
 use zero_sandbox::{StateDir, Workspace};
@@ -32,6 +34,8 @@ pub struct HostCommands {
     pub(crate) secrets: Mutex<Option<(PathBuf, Arc<SecretPaths>)>>,
     /// Variables with the registries of configuration that commands do not see.
     registries: OnceLock<Vec<(&'static str, String)>>,
+    /// The hosts from which package managers download by default, as far as they are known.
+    default_registries: Mutex<BTreeMap<PackageManager, Vec<HostName>>>,
 }
 
 /// Folders that commands have of their own, whatever the machine has there.
@@ -87,8 +91,39 @@ impl HostCommands {
             CommandEnvironment::scrub(&settings.environment, &settings.environment_allowed);
         let quarantine = Quarantine::new(state.child("kept"));
         let (state, watch_registry) = (state.path().to_owned(), Arc::default());
-        let (secrets, registries) = Default::default();
-        Self { settings, environment, state, quarantine, watch_registry, secrets, registries }
+        let (secrets, registries, default_registries) = Default::default();
+        Self {
+            settings,
+            environment,
+            state,
+            quarantine,
+            watch_registry,
+            secrets,
+            registries,
+            default_registries,
+        }
+    }
+
+    /// Whether a host is known as one from which an installed package manager downloads by default.
+    pub fn is_default_registry(&self, host: &HostName) -> bool {
+        let known = self.default_registries.lock().unwrap_or_else(PoisonError::into_inner);
+        known.values().flatten().any(|known| known == host)
+    }
+
+    /// The hosts from which a package manager downloads by default. `find` looks for them, which may
+    /// read all of a program; what it finds is stored.
+    pub(crate) fn default_registries(
+        &self,
+        manager: PackageManager,
+        find: impl FnOnce() -> Vec<HostName>,
+    ) -> Vec<HostName> {
+        let mut known = self.default_registries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(hosts) = known.get(&manager) {
+            return hosts.clone();
+        }
+        let hosts = find();
+        known.insert(manager, hosts.clone());
+        hosts
     }
 
     /// Variables with the registries of configuration that commands do not see, for a command in

@@ -3,8 +3,10 @@
 //! The policy engine is pure; this module answers its questions with bounded lookups of names and
 //! small files. It opens nothing that could block and changes nothing.
 
+mod default_registries;
 mod glob_expansion;
 pub(crate) mod package_registries;
+mod private_temp;
 mod toolchain_file;
 
 use std::cell::{Cell, RefCell};
@@ -13,9 +15,11 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use zero_policy::program::FileAccess;
 use zero_policy::{FileSearchOutcome, HostName, Machine, PackageManager, TargetProtection};
 use zero_sandbox::{FileType, path_survey};
 
+use self::private_temp::{PrivateTemp, TEMP};
 use crate::git_facts;
 use crate::host_commands::HostCommands;
 use crate::profile::folder_scanner::{FolderScanner, WritableRoots};
@@ -44,6 +48,8 @@ pub struct LocalMachine<'a> {
     budget: LookupBudget,
     /// The commands of the host, which have scanned the workspace already.
     commands: Option<&'a HostCommands>,
+    /// The temporary folder that commands have of their own.
+    temp: Option<PrivateTemp>,
     /// Scans the workspace if there is no host.
     scanner: FolderScanner,
     /// The files that something protected leads to, by the folders of the workspace.
@@ -76,6 +82,7 @@ impl<'a> LocalMachine<'a> {
             helpers: RefCell::default(),
             budget: LookupBudget::new(SEARCHED_MAX, LOOKUP_TIME_MAX),
             commands: None,
+            temp: None,
             scanner: FolderScanner::default(),
             targets: RefCell::default(),
         }
@@ -84,6 +91,26 @@ impl<'a> LocalMachine<'a> {
     /// The same machine, with what the commands of a host know about the workspace.
     pub fn with_commands(mut self, commands: Option<&'a HostCommands>) -> Self {
         self.commands = commands;
+        self
+    }
+
+    /// The same machine, for commands whose private temporary folder is at `folder`, if the sandbox
+    /// gives them one. `roots` are the folders of their workspace.
+    pub fn with_temp<'p>(
+        mut self,
+        folder: Option<&Path>,
+        roots: impl Iterator<Item = &'p Path>,
+    ) -> Self {
+        let (Some(folder), Some(commands)) = (folder, self.commands) else { return self };
+        let settings = &commands.settings;
+        // Without a sandbox that is complete, a command may have the machine's folder.
+        if settings.weaknesses.is_empty() {
+            let opened = [&settings.writable, &settings.readable, &settings.own].into_iter();
+            let opened = opened.flatten().chain(&settings.home).chain([&commands.state]);
+            let shown: Vec<PathBuf> = roots.map(Path::to_owned).chain(opened.cloned()).collect();
+            let shown = shown.iter().map(PathBuf::as_path);
+            self.temp = PrivateTemp::new(folder.to_owned(), shown);
+        }
         self
     }
 
@@ -112,11 +139,26 @@ impl Machine for LocalMachine<'_> {
         path_survey::canonicalize(absolute).or_else(|| canonicalize_below_file(absolute))
     }
 
+    fn command_path(&self, absolute: &Path, access: FileAccess) -> Option<PathBuf> {
+        let Some(temp) = &self.temp else { return self.canonicalize(absolute) };
+        let found = temp.canonicalize(absolute, access);
+        found.or_else(|| canonicalize_below_file(absolute).filter(|path| !path.starts_with(TEMP)))
+    }
+
+    fn is_private_temp(&self, canonical: &Path, access: FileAccess) -> bool {
+        self.temp.as_ref().is_some_and(|temp| temp.is_private(canonical, access))
+    }
+
+    fn private_temp(&self) -> Option<&Path> {
+        self.temp.as_ref().map(|_| Path::new(TEMP))
+    }
+
     fn expand_glob(&self, pattern: &str, most: usize) -> Option<Vec<PathBuf>> {
         if self.budget.is_spent() {
             return None;
         }
-        glob_expansion::expand(pattern, most)
+        let in_temp = self.temp.as_ref().and_then(|temp| temp.expand_glob(pattern, most));
+        in_temp.unwrap_or_else(|| glob_expansion::expand(pattern, most))
     }
 
     fn git_helpers(&self, folder: &Path) -> Vec<String> {
@@ -136,7 +178,12 @@ impl Machine for LocalMachine<'_> {
         let variables = self.commands.map_or(&[][..], |commands| commands.environment.variables());
         match self.budget.is_spent() {
             true => Vec::new(),
-            false => package_registries::find_hosts(manager, folder, home, variables),
+            false => package_registries::find_hosts(manager, folder, home, variables, || {
+                let find_program = |name: &str| self.find_program(name, folder);
+                let find = || default_registries::find_default_hosts(manager, &find_program, home);
+                self.commands
+                    .map_or_else(find, |commands| commands.default_registries(manager, find))
+            }),
         }
     }
 
@@ -191,7 +238,9 @@ impl Machine for LocalMachine<'_> {
 
     fn is_folder(&self, canonical: &Path) -> bool {
         // Looking up `.` needs the permission to enter the folder.
-        path_survey::file_type(&canonical.join(".")) == Some(FileType::Directory)
+        let on_host = self.temp.as_ref().and_then(|temp| temp.search_root(canonical));
+        let folder = on_host.as_deref().unwrap_or(canonical);
+        path_survey::file_type(&folder.join(".")) == Some(FileType::Directory)
     }
 
     fn names_toolchain_folder(&self, file: &Path) -> bool {
@@ -199,6 +248,13 @@ impl Machine for LocalMachine<'_> {
     }
 
     fn find_file(&self, folder: &Path, matches: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
+        if let Some(temp) = &self.temp
+            && let Some(on_host) = temp.search_root(folder)
+        {
+            return temp.rename_found(search_folder(&on_host, &self.budget, &|path| {
+                matches(&temp.to_command(path))
+            }));
+        }
         match UNSEARCHABLE_FOLDERS.iter().any(|endless| folder == Path::new(endless)) {
             true => FileSearchOutcome::Unfinished,
             false => search_folder(folder, &self.budget, matches),

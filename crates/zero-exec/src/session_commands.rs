@@ -304,6 +304,11 @@ impl SessionCommands {
         }
     }
 
+    /// The folder that is mounted as the temporary folder of the commands; it may not exist yet.
+    pub fn temp_folder(&self) -> &Path {
+        self.tmp.path()
+    }
+
     /// The same commands, which can become these jobs.
     #[must_use]
     pub fn with_jobs(self, jobs: JobTable) -> Self {

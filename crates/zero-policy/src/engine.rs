@@ -513,15 +513,16 @@ impl<'a> RequestEvaluator<'a> {
     /// `cd` into an existing one does not fail: `cd a; ls; cd ..` comes back.
     fn analyze_line(&self, text: &str, folder: &Path) -> ScriptAnalysis {
         let home = self.engine.places.home.as_deref();
-        let analysis = crate::shell::analyse(text, folder, home);
+        let temp = self.request.machine.private_temp();
+        let analysis = crate::shell::analyze_command_line(text, folder, home, temp);
         if !analysis.only_reads() || !analysis.has_several_folders() {
             return analysis;
         }
         let is_folder = |folder: &Path| {
-            let canonical = self.request.machine.canonicalize(folder);
+            let canonical = self.request.machine.command_path(folder, FileAccess::Read);
             canonical.is_some_and(|canonical| self.request.machine.is_folder(&canonical))
         };
-        crate::shell::analyze_reading_script(text, folder, home, &is_folder)
+        crate::shell::analyze_reading_script(text, folder, home, temp, &is_folder)
     }
 
     /// Evaluates the request of a command for more access than its analysis says: as that of a

@@ -3,13 +3,32 @@
 use std::path::{Path, PathBuf};
 
 use crate::host::HostName;
-use crate::program::PackageManager;
+use crate::program::{FileAccess, PackageManager};
 
 /// Provides facts about the machine, without changing anything on it.
 pub trait Machine {
     /// The path with every symlink, `.` and `..` resolved as far as it exists; the rest is kept.
     /// `None` if it cannot be resolved: a symlink loop, or no access.
     fn canonicalize(&self, absolute: &Path) -> Option<PathBuf>;
+
+    /// The path that a command means by an absolute path that it accesses: as
+    /// [`Machine::canonicalize`] says, but as the command sees the machine, with a temporary folder of
+    /// its own.
+    fn command_path(&self, absolute: &Path, _access: FileAccess) -> Option<PathBuf> {
+        self.canonicalize(absolute)
+    }
+
+    /// Whether a command that accesses this path, as [`Machine::command_path`] returned it, reaches
+    /// nothing but a file in the temporary folder of its session.
+    fn is_private_temp(&self, _canonical: &Path, _access: FileAccess) -> bool {
+        false
+    }
+
+    /// The temporary folder that commands have of their own, which `TMPDIR` names; `None` if they have
+    /// that of the machine.
+    fn private_temp(&self) -> Option<&Path> {
+        None
+    }
 
     /// The files that an absolute glob (`*`, `?`, `[…]`; a backslash escapes) matches, at most
     /// `most`; `None` if there are more or they cannot be listed.

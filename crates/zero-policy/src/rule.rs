@@ -25,7 +25,8 @@ pub use tool_names::canonical_tool;
 pub(crate) use argument_pattern::ArgumentPattern;
 pub(crate) use command_pattern::{CommandPattern, PatternWord, PatternWordPart};
 pub(crate) use domain_pattern::{DomainPattern, match_labels};
-pub(crate) use name_glob::{NameGlob, escape_glob, fold_case};
+pub use name_glob::escape_glob;
+pub(crate) use name_glob::{NameGlob, fold_case};
 pub(crate) use path_pattern::{PatternBase, RulePathPattern, literal};
 pub(crate) use rule_target::{ExternalToolScope, RulePattern, RuleTarget};
 

@@ -17,5 +17,5 @@ pub use parse::{ParsedScript, ShellSyntaxError, parse};
 pub(crate) use variables::VariableEffect;
 pub use variables::{changes_what_runs, is_locale_name, is_plain_locale};
 pub(crate) use walk::analyze_program as analyse_program;
-pub(crate) use walk::analyze_reading_script;
 pub use walk::analyze_script as analyse;
+pub(crate) use walk::{analyze_command_line, analyze_reading_script};

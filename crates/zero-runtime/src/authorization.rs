@@ -16,6 +16,7 @@ use zero_core::{
 use zero_exec::{CommandLauncher, FailureEvidence, OutsideUse};
 use zero_policy::{CommandAccess, HostName, NetworkScope, PermissionMode};
 
+use crate::address_notes::{add_address_notes, list_address_notes};
 use crate::approver::{
     ApprovalAnswer, ApprovalQuestion, ApprovalReply, ApprovalSubject, Approver, REJECTED_BY_USER,
     REJECTED_EARLIER, REJECTED_IN_SESSION, REJECTED_WITH_MESSAGE, REJECTION_CHARS_MAX,
@@ -458,6 +459,9 @@ impl ToolHost {
         if evidence == Some(FailureEvidence::Output) {
             shown.reason.push_str(UNCONFIRMED_FAILURE);
         }
+        let (internet, commands) = (&self.internet, &self.commands);
+        let notes = list_address_notes(internet, commands, &*self.policy, decision).await;
+        add_address_notes(&notes, &mut shown);
         let is_inside = judged.outside.is_none();
         let mut question = ApprovalQuestion {
             subject: ApprovalSubject::Call,
@@ -626,13 +630,15 @@ impl ToolHost {
         };
         if !effects.iter().any(searches) {
             let (arguments, commands) = (request.plan.arguments(), Some(&*self.commands));
+            let temp = None;
             let request =
-                PolicyRequest { spec, effects, arguments, workspace, grants, mode, commands };
+                PolicyRequest { spec, effects, arguments, workspace, grants, mode, commands, temp };
             return catch_panics(|| Ok(question(&*self.policy, request)));
         }
         let (spec, effects, workspace) = (spec.clone(), effects.clone(), workspace.clone());
         let (policy, grants) = (Arc::clone(&self.policy), grants.to_vec());
         let commands = Arc::clone(&self.commands);
+        let temp = session.commands.temp_folder().to_owned();
         let arguments = request.plan.arguments().cloned();
         let judged = tokio::task::spawn_blocking(move || {
             let request = PolicyRequest {
@@ -643,6 +649,7 @@ impl ToolHost {
                 grants: &grants,
                 mode,
                 commands: Some(&commands),
+                temp: Some(&temp),
             };
             catch_panics(|| Ok(question(&*policy, request)))
         });

@@ -30,6 +30,7 @@ pub(crate) fn decide_configured_command(
         grants: &[],
         mode,
         commands: None,
+        temp: None,
     }))
 }
 

@@ -7,6 +7,7 @@
 //!
 //! Not here: the tools themselves, rule syntax, files and the kernel, protocols.
 
+mod address_notes;
 pub mod admission;
 pub mod approver;
 pub mod audit;

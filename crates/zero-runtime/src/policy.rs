@@ -34,6 +34,8 @@ pub struct PolicyRequest<'a> {
     pub mode: Option<PermissionMode>,
     /// The commands of the host, whose scan of the workspace the policy shares.
     pub commands: Option<&'a HostCommands>,
+    /// The folder that is mounted as the temporary folder of its commands; `None` if that is not known.
+    pub temp: Option<&'a Path>,
 }
 
 /// Decides about calls by their effects. [`CommandPolicy`] decides what commands may use while they

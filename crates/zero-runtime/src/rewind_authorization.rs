@@ -178,6 +178,7 @@ impl ToolHost {
                 grants: &grants,
                 mode,
                 commands: Some(&commands),
+                temp: None,
             };
             catch_panics(|| Ok(policy.decide(request)))
         });

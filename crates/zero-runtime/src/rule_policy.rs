@@ -47,7 +47,9 @@ impl RulePolicy {
             arguments: request.arguments,
             grants: request.grants,
             mode: request.mode,
-            machine: &LocalMachine::new(&self.search_path).with_commands(request.commands),
+            machine: &LocalMachine::new(&self.search_path)
+                .with_commands(request.commands)
+                .with_temp(request.temp, request.workspace.roots()),
         })
     }
 

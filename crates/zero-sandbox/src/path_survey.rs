@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -547,6 +547,12 @@ pub fn file_type(path: &Path) -> Option<crate::FileType> {
 pub fn is_link(path: &Path) -> bool {
     rustix::fs::lstat(path)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
+}
+
+/// What a symbolic link says; `None` if there is none at the path, or it cannot be read.
+pub fn read_link(path: &Path) -> Option<PathBuf> {
+    let target = rustix::fs::readlink(path, Vec::new()).ok()?;
+    Some(PathBuf::from(OsString::from_vec(target.into_bytes())))
 }
 
 /// Whether something exists at a path, possibly a dangling link.

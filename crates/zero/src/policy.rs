@@ -26,6 +26,9 @@ use crate::cli::PolicyContextArgs;
 use crate::exit::UsageError;
 use crate::settings_adapter::mcp_servers;
 
+/// The temporary folder of a session that does not exist, below the state folder.
+const UNUSED_TEMP: &str = "tmp/none";
+
 /// Folders and machine facts that the policy evaluates calls with.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PolicyContext {
@@ -180,16 +183,20 @@ impl PolicyEvaluator {
         subject: &SimulatedCall,
         grants: &[GrantScope],
     ) -> PolicyDecision {
-        let machine =
-            LocalMachine::new(&self.context.search_path).with_commands(Some(&self.commands));
-        self.engine.decide(subject.to_request(grants, &machine))
+        self.engine.decide(subject.to_request(grants, &self.machine()))
     }
 
     /// Evaluates a call and returns its command as a tree of verdicts.
     pub(crate) fn explain(&self, subject: &SimulatedCall) -> (PolicyDecision, Vec<VerdictTree>) {
-        let machine =
-            LocalMachine::new(&self.context.search_path).with_commands(Some(&self.commands));
-        self.engine.explain(subject.to_request(&[], &machine))
+        self.engine.explain(subject.to_request(&[], &self.machine()))
+    }
+
+    /// The machine as a new session sees it: nothing is in its temporary folder yet.
+    fn machine(&self) -> LocalMachine<'_> {
+        let temp = self.context.state_dir.as_ref().map(|state| state.join(UNUSED_TEMP));
+        LocalMachine::new(&self.context.search_path)
+            .with_commands(Some(&self.commands))
+            .with_temp(temp.as_deref(), self.context.roots.iter().map(PathBuf::as_path))
     }
 }
 

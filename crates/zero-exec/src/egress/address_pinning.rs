@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use zero_policy::{ConnectDeniedError, HostName};
 
+use super::known_addresses;
 use super::proxy_error::ProxyError;
 use super::proxy_request::ConnectTarget;
 use super::{EgressConfig, ResolverConfig};
@@ -85,6 +86,7 @@ impl ResolverConfig {
         name: &str,
         time: Duration,
     ) -> Result<Vec<IpAddr>, LookupError> {
+        let looked_up = name.to_owned();
         let (resolver, lookups, name) =
             (Arc::clone(&self.resolver), Arc::clone(lookups), name.to_owned());
         let look_up = async {
@@ -98,7 +100,10 @@ impl ResolverConfig {
         };
         match timeout(time, look_up).await {
             Err(_) => Err(LookupError::TimedOut),
-            Ok(Some(Ok(answer))) => Ok(answer),
+            Ok(Some(Ok(answer))) => {
+                known_addresses::store(&looked_up, &answer);
+                Ok(answer)
+            }
             Ok(_) => Err(LookupError::Unknown),
         }
     }

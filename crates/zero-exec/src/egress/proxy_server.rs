@@ -167,6 +167,11 @@ async fn authorize(
         Ok(permit) => return Ok(permit),
         Err(refusal) => refusal,
     };
+    if refusal.can_be_approved()
+        && let Some(refusal) = shared.known_refusal(target)
+    {
+        return Err(ProxyError::Refused(refusal));
+    }
     let Some((connections, question)) = shared.question(target, &refusal) else {
         return Err(ProxyError::Refused(refusal));
     };

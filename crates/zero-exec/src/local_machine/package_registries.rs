@@ -1,8 +1,8 @@
 //! The hosts from which package managers download, as configuration files name them.
 //!
 //! Only lines that name a registry are looked at, and only their hosts leave this module: these files
-//! often contain credentials. A package manager's own default host is not known here; the proxy asks
-//! about it when it is used.
+//! often contain credentials. If nothing is configured, the installed package manager says what it uses
+//! by default ([`super::default_registries`]).
 //!
 //! Commands do not see those files of the home folder that may contain credentials. The registries in
 //! them reach package managers as variables: [`registry_variables`].
@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use zero_policy::{HostName, PackageManager, registry_addresses};
 use zero_sandbox::path_survey;
 
+/// Parts of the names of variables whose registries are used besides the default one.
+const ADDITIONAL: [&str; 3] = ["_EXTRA_", "_FIND_LINKS", "CARGO_REGISTRIES_"];
 /// Largest configuration file that is read.
 const CONFIG_BYTES_MAX: u64 = 256 * 1024;
 /// Largest lock file that is read.
@@ -48,6 +50,8 @@ struct ConfigSource {
     location: ConfigLocation,
     path: &'static str,
     marks: &'static [&'static str],
+    /// Whether the package manager also downloads from its default host.
+    is_additional: bool,
     /// Commands do not see the file. Its keys that name registries, with the variables by which a
     /// command gets them.
     variables: &'static [(&'static str, &'static str)],
@@ -57,6 +61,10 @@ impl ConfigSource {
     const fn hidden(self, variables: &'static [(&'static str, &'static str)]) -> Self {
         Self { variables, ..self }
     }
+
+    const fn additional(self) -> Self {
+        Self { is_additional: true, ..self }
+    }
 }
 
 const fn source(
@@ -65,28 +73,35 @@ const fn source(
     path: &'static str,
     marks: &'static [&'static str],
 ) -> ConfigSource {
-    ConfigSource { manager, location, path, marks, variables: &[] }
+    ConfigSource { manager, location, path, marks, is_additional: false, variables: &[] }
 }
 
-const PIP_MARKS: &[&str] = &["index-url", "find-links"];
+const PIP_MARKS: &[&str] = &["^index-url"];
+const PIP_MORE: &[&str] = &["extra-index-url", "find-links"];
 const PIP_VARIABLES: &[(&str, &str)] =
     &[("index-url", "PIP_INDEX_URL"), ("extra-index-url", "PIP_EXTRA_INDEX_URL")];
 const NPM_VARIABLE: &str = "npm_config_registry";
 const UV_MARKS: &[&str] = &["url = \"", "default-index", "registry = \""];
-const CARGO_MARKS: &[&str] = &["registry = \"", "index = \""];
+const CARGO_MARKS: &[&str] = &["registry = \""];
+const CARGO_MORE: &[&str] = &["index = \""];
 
 static SOURCES: &[ConfigSource] = {
     use ConfigLocation::{EachParent, Home, Machine, MachineFolder, Project};
     use PackageManager::{Apt, Cargo, Gem, Go, Maven, Npm, Pip, Uv};
     &[
-        source(Npm, Project, ".npmrc", &["registry"]),
+        source(Npm, Project, ".npmrc", &["^registry"]),
+        source(Npm, Project, ".npmrc", &[":registry"]).additional(),
         source(Npm, Home, ".npmrc", &["^registry"]).hidden(&[("registry", NPM_VARIABLE)]),
         source(Npm, Project, "package-lock.json", &["\"resolved\":"]),
         source(Npm, Project, "npm-shrinkwrap.json", &["\"resolved\":"]),
         source(Pip, Machine, "/etc/pip.conf", PIP_MARKS),
+        source(Pip, Machine, "/etc/pip.conf", PIP_MORE).additional(),
         source(Pip, Home, ".pip/pip.conf", PIP_MARKS).hidden(PIP_VARIABLES),
+        source(Pip, Home, ".pip/pip.conf", PIP_MORE).additional(),
         source(Pip, Home, ".config/pip/pip.conf", PIP_MARKS).hidden(PIP_VARIABLES),
-        source(Pip, Project, "requirements.txt", PIP_MARKS),
+        source(Pip, Home, ".config/pip/pip.conf", PIP_MORE).additional(),
+        source(Pip, Project, "requirements.txt", &["^--index-url", "^-i"]),
+        source(Pip, Project, "requirements.txt", PIP_MORE).additional(),
         source(Uv, Project, "uv.toml", UV_MARKS),
         source(Uv, Project, "pyproject.toml", UV_MARKS),
         source(Uv, Project, "uv.lock", UV_MARKS),
@@ -95,9 +110,14 @@ static SOURCES: &[ConfigSource] = {
         source(Cargo, EachParent, ".cargo/config.toml", CARGO_MARKS),
         source(Cargo, EachParent, ".cargo/config", CARGO_MARKS),
         source(Cargo, Home, ".cargo/config.toml", CARGO_MARKS),
-        source(Cargo, Project, "Cargo.lock", &["source = \"git+", "source = \"sparse+"]),
+        source(Cargo, EachParent, ".cargo/config.toml", CARGO_MORE).additional(),
+        source(Cargo, EachParent, ".cargo/config", CARGO_MORE).additional(),
+        source(Cargo, Home, ".cargo/config.toml", CARGO_MORE).additional(),
+        source(Cargo, Project, "Cargo.lock", &["source = \"git+", "source = \"sparse+"])
+            .additional(),
         source(Go, Home, ".config/go/env", &["GOPROXY="]),
         source(Maven, Project, ".mvn/settings.xml", &["<url>"]),
+        source(Maven, Home, ".m2/settings.xml", &["<url>"]),
         source(Gem, Project, "Gemfile", &["source"]),
         source(Apt, Machine, "/etc/apt/sources.list", &["deb"]),
         source(Apt, MachineFolder, "/etc/apt/sources.list.d", &["deb", "URIs:"]),
@@ -105,12 +125,14 @@ static SOURCES: &[ConfigSource] = {
 };
 
 /// The hosts that the configuration for a command in `folder` names, each once. `variables` are those
-/// that the command gets.
+/// that the command gets; `find_default` returns the hosts that the package manager uses if none is
+/// configured.
 pub(crate) fn find_hosts(
     manager: PackageManager,
     folder: &Path,
     home: Option<&Path>,
     variables: &[(String, String)],
+    find_default: impl FnOnce() -> Vec<HostName>,
 ) -> Vec<HostName> {
     let mut hosts = Vec::new();
     let of_manager = |name: &str| PackageManager::from_registry_variable(name) == Some(manager);
@@ -121,6 +143,10 @@ pub(crate) fn find_hosts(
             add_host(HostName::parse(address).ok(), &mut hosts);
         }
     }
+    let is_additional =
+        |name: &str| name == "UV_INDEX" || ADDITIONAL.iter().any(|part| name.contains(part));
+    let mut is_default_used =
+        hosts.is_empty() || variables.iter().all(|(name, _)| is_additional(name));
     // Go takes nothing from its file then.
     if manager == PackageManager::Go && !variables.is_empty() {
         return hosts;
@@ -129,11 +155,17 @@ pub(crate) fn find_hosts(
         for path in source.list_paths(folder, home) {
             let bytes = path_survey::read_small_file(&path, source.bytes_max());
             let Some(bytes) = bytes else { continue };
+            let before = hosts.len();
             collect_hosts(&String::from_utf8_lossy(&bytes), source.marks, &mut hosts);
+            is_default_used &= source.is_additional || hosts.len() == before;
         }
     }
+    if !is_default_used {
+        return hosts;
+    }
+    let configured = hosts.len();
     // Where no registry is configured, Cargo has noted the one that it used.
-    if manager == PackageManager::Cargo && hosts.is_empty() {
+    if manager == PackageManager::Cargo {
         let index = home.map(|home| home.join(".cargo/registry/index"));
         for entry in index.iter().flat_map(|index| list_folder(index)) {
             let config = path_survey::read_small_file(&entry.join("config.json"), CONFIG_BYTES_MAX);
@@ -146,6 +178,9 @@ pub(crate) fn find_hosts(
             let host = name.rsplit_once('-').and_then(|(host, _)| HostName::from_host(host).ok());
             add_host(host.filter(|host| host.to_string().contains('.')), &mut hosts);
         }
+    }
+    if hosts.len() == configured {
+        find_default().into_iter().for_each(|host| add_host(Some(host), &mut hosts));
     }
     hosts
 }
@@ -356,7 +391,10 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into()));
         let variables: Vec<(String, String)> = variables.collect();
-        let hosts = find_hosts(manager, &folder, Some(&temp.path().join("home")), &variables);
+        let hosts =
+            find_hosts(manager, &folder, Some(&temp.path().join("home")), &variables, || {
+                vec![HostName::from_host("default.test").unwrap()]
+            });
         let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
         assert_eq!(hosts, expected, "{manager:?} {files:?}");
     }
@@ -431,9 +469,26 @@ mod tests {
             "[[index]]\nurl='https://a.test/simple'\n[[index]]\nurl  =\t\"https://b.test\"\n";
         check(PackageManager::Uv, &[("home/work/uv.toml", index)], &["a.test", "b.test"]);
         let mirror = "[registries]\nmine={index='sparse+https://a.test/index/'}\n";
-        check(PackageManager::Cargo, &[("home/work/.cargo/config.toml", mirror)], &["a.test"]);
+        let config = [("home/work/.cargo/config.toml", mirror)];
+        check(PackageManager::Cargo, &config, &["a.test", "default.test"]);
         let gems = "source 'https://a.test'\ngem 'x', '1.0' # https://no.test\n";
         check(PackageManager::Gem, &[("home/work/Gemfile", gems)], &["a.test"]);
+    }
+
+    #[test]
+    fn default_registry_is_used_besides_additional_ones() {
+        use PackageManager::{Cargo, Npm, Pip};
+        check(Npm, &[], &["default.test"]);
+        let scoped = "@me:registry=https://a.test/\n";
+        check(Npm, &[("home/work/.npmrc", scoped)], &["a.test", "default.test"]);
+        let both = "registry=https://b.test/\n@me:registry=https://a.test/\n";
+        check(Npm, &[("home/work/.npmrc", both)], &["b.test", "a.test"]);
+        let git = "source = \"git+https://a.test/x?rev=1#1\"\n";
+        check(Cargo, &[("home/work/Cargo.lock", git)], &["a.test", "default.test"]);
+        let extra = "--extra-index-url https://a.test/simple\nx==1\n";
+        check(Pip, &[("home/work/requirements.txt", extra)], &["a.test", "default.test"]);
+        let only = "--index-url https://a.test/simple\nx==1\n";
+        check(Pip, &[("home/work/requirements.txt", only)], &["a.test"]);
     }
 
     #[test]
@@ -446,7 +501,9 @@ mod tests {
         check_with(Go, &file, &[("GOPROXY", "https://a.test,direct")], &["a.test"]);
         check_with(Go, &file, &[("GOPROXY", "off")], &[]);
         let index = [("CARGO_REGISTRIES_TEAM_INDEX", "sparse+https://a.test:8443/index/")];
-        check_with(Cargo, &[], &index, &["a.test"]);
+        check_with(Cargo, &[], &index, &["a.test", "default.test"]);
+        let more = [("PIP_EXTRA_INDEX_URL", "https://a.test/simple")];
+        check_with(Pip, &[], &more, &["a.test", "default.test"]);
     }
 
     #[test]
@@ -505,6 +562,6 @@ mod tests {
                    registry=https://a b.test\nregistry=http://\nregistry=httpshttps://x\n";
         check(PackageManager::Npm, &[("home/work/.npmrc", odd)], &["a"]);
         let large = format!("registry=https://a.test\n{}", "x".repeat(300_000));
-        check(PackageManager::Npm, &[("home/work/.npmrc", &large)], &[]);
+        check(PackageManager::Npm, &[("home/work/.npmrc", &large)], &["default.test"]);
     }
 }

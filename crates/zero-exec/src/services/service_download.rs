@@ -118,7 +118,8 @@ pub(super) fn list_hosts(
         }
     }
     if hosts.is_empty() {
-        hosts = package_registries::find_hosts(download.manager, folder, home, environment);
+        hosts =
+            package_registries::find_hosts(download.manager, folder, home, environment, Vec::new);
     }
     hosts
 }

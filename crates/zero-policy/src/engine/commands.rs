@@ -14,7 +14,7 @@ use crate::host::HostName;
 use crate::machine::FileSearchOutcome;
 use crate::permission_mode::PermissionMode;
 use crate::program::{
-    CommandClass, FileAccess, find_push_remote, package_managers, reads_by_default,
+    CommandClass, FileAccess, FileTouch, find_push_remote, package_managers, reads_by_default,
 };
 use crate::rule::{PolicyRule, RuleOwner, escape_glob};
 use crate::rule_set::{CommandWords, PathViews, RuleSet};
@@ -228,6 +228,12 @@ impl<'a> RequestEvaluator<'a> {
             let reason = format!("mode `{}` accepts edits", self.mode());
             return (new(Verdict::Allow, reason).with_risk(RiskLevel::Medium), None);
         }
+        if self.removes_private_temp(invocation) {
+            let reason = "it removes temporary files of the session".to_owned();
+            let judged = EffectAssessment::new("exec", label.to_owned(), Verdict::Allow, reason);
+            let changes = ChangeScope::OtherEffects;
+            return (EffectAssessment { changes, ..judged.with_risk(RiskLevel::Medium) }, None);
+        }
         if let Some(why) = analysis.critical {
             let users_own =
                 exact.filter(|cover| cover.rule.source.owner == RuleOwner::User && !is_rm(argv));
@@ -271,6 +277,24 @@ impl<'a> RequestEvaluator<'a> {
             },
         };
         (judged, None)
+    }
+
+    /// Whether this is an `rm` of nothing but files in the private temporary folder.
+    fn removes_private_temp(&self, invocation: &CommandInvocation) -> bool {
+        let CommandInvocation { argv, analysis, folders, .. } = invocation;
+        let is_private = |touch: &FileTouch| {
+            let found = self.resolve_candidates(touch.access, &touch.path, folders);
+            let is_private = |path: &Path| self.request.machine.is_private_temp(path, touch.access);
+            matches!(found.certain, CandidateCompleteness::Complete)
+                && found.files.iter().all(|views| is_private(&views.canonical))
+        };
+        is_rm(argv)
+            && argv.iter().all(|arg| arg.as_known().is_some())
+            && analysis.caution.is_none()
+            && analysis.folder.is_none()
+            && !invocation.more_arguments
+            && !analysis.touches.is_empty()
+            && analysis.touches.iter().all(is_private)
     }
 
     /// Whether the mode covers a command that overwrites single files which its arguments name. The

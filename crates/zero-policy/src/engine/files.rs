@@ -123,8 +123,13 @@ impl<'a> RequestEvaluator<'a> {
         let cover = cover.filter(|cover| !redirected || cover.exact);
         let PathCandidates { files, certain } = self.resolve_candidates(*access, path, folders);
         for views in &files {
-            let mut verdict = self.evaluate_file(*access, views, cover, None);
+            let private = self.evaluate_private_temp(*access, views);
+            let is_private = private.is_some();
+            let mut verdict =
+                private.unwrap_or_else(|| self.evaluate_file(*access, views, cover, None));
             match access {
+                // Nothing has to be opened for it: every command may change its temporary files.
+                _ if is_private => {}
                 FileAccess::Read => {
                     verdict.reads = vec![views.written.clone(), views.canonical.clone()];
                 }
@@ -164,6 +169,37 @@ impl<'a> RequestEvaluator<'a> {
                 .with_access_risk(*access),
             );
         }
+    }
+
+    /// Allows a command to access its private temporary files. What a rule says about the file, and
+    /// what is protected by its name, is evaluated as elsewhere.
+    fn evaluate_private_temp(
+        &self,
+        access: FileAccess,
+        views: &PathViews,
+    ) -> Option<EffectAssessment> {
+        if !self.request.machine.is_private_temp(&views.canonical, access) {
+            return None;
+        }
+        let tool = self.request.tool;
+        let is_ruled = self.engine.rules.find_strictest_path_rule(tool, access, views).is_some();
+        let special = match access {
+            FileAccess::Read => protected_paths::sensitive_reason,
+            FileAccess::Write | FileAccess::Delete => protected_paths::protected_reason,
+        };
+        let is_special = self.closed_reason(access, views).is_some()
+            || self.check_both_views(views, special).is_some();
+        if is_ruled || is_special {
+            return None;
+        }
+        let reason = "it is in the private temporary folder of the session".to_owned();
+        let target = display_path(&views.canonical);
+        let judged = EffectAssessment::new(access.as_str(), target, Verdict::Allow, reason);
+        let changes = match access {
+            FileAccess::Read => ChangeScope::Nothing,
+            FileAccess::Write | FileAccess::Delete => ChangeScope::OtherEffects,
+        };
+        Some(EffectAssessment { changes, ..judged })
     }
 
     /// The paths at which a file may be changed, or made and removed: its canonical path, and that of
@@ -331,7 +367,9 @@ impl<'a> RequestEvaluator<'a> {
             PathCandidates { files: Vec::new(), certain: CandidateCompleteness::Complete };
         for folder in folders {
             match path {
-                ShellArg::Known(path) => self.add_candidate(&folder.join(path), &mut meaning),
+                ShellArg::Known(path) => {
+                    self.add_candidate(access, &folder.join(path), &mut meaning)
+                }
                 ShellArg::Pattern(pattern) => {
                     self.add_pattern_candidates(access, folder, pattern, &mut meaning)
                 }
@@ -339,7 +377,7 @@ impl<'a> RequestEvaluator<'a> {
                     let rule = starts_with
                         .rfind('/')
                         .map(|end| folder.join(&starts_with[..end]))
-                        .and_then(|parent| self.resolve_views(&parent))
+                        .and_then(|parent| self.resolve_views(access, &parent))
                         .and_then(|views| self.find_deny_rule(access, &views));
                     meaning.mark_incomplete(rule);
                 }
@@ -374,10 +412,10 @@ impl<'a> RequestEvaluator<'a> {
             return meaning.mark_incomplete(None);
         }
         match self.request.machine.expand_glob(&absolute, PATTERN_FILES_MAX) {
-            Some(files) => files.iter().for_each(|file| self.add_candidate(file, meaning)),
+            Some(files) => files.iter().for_each(|file| self.add_candidate(access, file, meaning)),
             None => meaning.mark_incomplete(None),
         }
-        let Some(folder) = self.resolve_views(Path::new(parent)) else {
+        let Some(folder) = self.resolve_views(access, Path::new(parent)) else {
             return meaning.mark_incomplete(None);
         };
         if access == FileAccess::Read
@@ -393,15 +431,15 @@ impl<'a> RequestEvaluator<'a> {
         meaning.files.push(PathViews { written, canonical });
     }
 
-    fn add_candidate(&self, raw: &Path, meaning: &mut PathCandidates<'a>) {
-        match self.resolve_views(raw) {
+    fn add_candidate(&self, access: FileAccess, raw: &Path, meaning: &mut PathCandidates<'a>) {
+        match self.resolve_views(access, raw) {
             Some(views) => meaning.files.push(views),
             None => meaning.mark_incomplete(None),
         }
     }
 
-    fn resolve_views(&self, raw: &Path) -> Option<PathViews> {
-        let canonical = self.request.machine.canonicalize(raw)?;
+    fn resolve_views(&self, access: FileAccess, raw: &Path) -> Option<PathViews> {
+        let canonical = self.request.machine.command_path(raw, access)?;
         Some(PathViews { written: crate::path::normalize_lexically(raw), canonical })
     }
 

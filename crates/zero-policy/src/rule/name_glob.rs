@@ -166,7 +166,7 @@ fn parse_class(letters: &mut std::str::Chars<'_>) -> Result<GlobToken, &'static 
 }
 
 /// The glob that matches exactly this name.
-pub(crate) fn escape_glob(name: &str) -> String {
+pub fn escape_glob(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());
     for letter in name.chars() {
         if matches!(letter, '*' | '?' | '[' | '\\') {

@@ -102,7 +102,16 @@ impl ShellState {
         }
     }
 
-    /// The value of a variable; `None` if the script has not set it.
+    /// The same, with a temporary folder that `TMPDIR` names.
+    pub(crate) fn with_temp(mut self, temp: Option<&Path>) -> Self {
+        if let Some(temp) = temp.and_then(Path::to_str) {
+            self.set("TMPDIR", VariableValue::Known(temp.to_owned()));
+        }
+        self
+    }
+
+    /// The value of a variable; `None` if it is not known and the script has
+    /// not set it.
     pub(crate) fn variable(&self, name: &str) -> Option<&VariableValue> {
         self.variables.get(name)
     }

@@ -63,7 +63,18 @@ const TOO_LARGE: &str = "it has too many commands to check";
 
 /// Analyzes a script that runs in `folder`.
 pub fn analyze_script(text: &str, folder: &Path, home: Option<&Path>) -> ScriptAnalysis {
-    walk_script(text, folder, ScriptWalker::new(home))
+    analyze_command_line(text, folder, home, None)
+}
+
+/// The same for a script whose `TMPDIR` is `temp`, if that is known.
+pub(crate) fn analyze_command_line(
+    text: &str,
+    folder: &Path,
+    home: Option<&Path>,
+    temp: Option<&Path>,
+) -> ScriptAnalysis {
+    let state = ShellState::new(folder).with_temp(temp);
+    walk_script(text, state, ScriptWalker::new(home))
 }
 
 /// Analyzes a script under the assumption that the shell can enter the folders for which
@@ -72,17 +83,21 @@ pub(crate) fn analyze_reading_script<'a>(
     text: &'a str,
     folder: &Path,
     home: Option<&'a Path>,
+    temp: Option<&Path>,
     is_folder: &'a dyn Fn(&Path) -> bool,
 ) -> ScriptAnalysis {
     walk_script(
         text,
-        folder,
+        ShellState::new(folder).with_temp(temp),
         ScriptWalker { is_folder: Some(is_folder), ..ScriptWalker::new(home) },
     )
 }
 
-fn walk_script<'a>(text: &'a str, folder: &Path, mut walker: ScriptWalker<'a>) -> ScriptAnalysis {
-    let mut state = ShellState::new(folder);
+fn walk_script<'a>(
+    text: &'a str,
+    mut state: ShellState,
+    mut walker: ScriptWalker<'a>,
+) -> ScriptAnalysis {
     let context = NodeContext { parent: None, span: None };
     walker.walk_text(text, None, context, &mut state);
     walker.walk_traps(&state);

@@ -18,6 +18,7 @@ mod everyday_commands;
 mod grants;
 mod masked_files;
 mod own_files;
+mod private_temp;
 mod properties;
 mod protected_links;
 mod push_repositories;

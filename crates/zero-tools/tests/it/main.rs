@@ -21,6 +21,7 @@ mod lsp;
 mod masked_paths;
 mod network;
 mod outside_sandbox;
+mod private_temp;
 mod properties;
 mod protected_paths;
 mod secret_values;

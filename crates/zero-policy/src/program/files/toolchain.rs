@@ -122,7 +122,15 @@ fn analyze_perl(args: &[ShellArg]) -> CommandAnalysis {
 
 fn analyze_compiler(args: &[ShellArg]) -> CommandAnalysis {
     const COMPILER: OptionTable = options!("-oILDUl: output: out-dir: print:");
-    let options = COMPILER.parse(args);
+    // Compilers do not join letters: `-fno-common` is one option, without an `-o`.
+    let is_single = |arg: &&ShellArg| {
+        let option = arg.as_known().and_then(|text| text.strip_prefix('-'));
+        option.is_none_or(|option| {
+            option.len() < 2 || option.starts_with(['o', 'I', 'L', 'D', 'U', 'l', '-'])
+        })
+    };
+    let args: Vec<ShellArg> = args.iter().filter(is_single).cloned().collect();
+    let options = COMPILER.parse(&args);
     let mut notes = CommandAnalysisBuilder::default();
     for operand in &options.operands {
         match operand.known_prefix().strip_prefix('@') {
@@ -231,6 +239,9 @@ mod tests {
     #[test]
     fn compiler_and_editor_outputs_are_writes() {
         check("gcc -O2 -o out a.c", "program: read a.c, write out");
+        check("gcc -fsyntax-only -fno-common -Wformat a.c", "program: read a.c");
+        check("gcc -std=c11 -oout a.c -lm", "program: read a.c, write out");
+        check("rustc -Copt-level=3 a.rs", "program: read a.rs");
         check("gcc @args", "program: read args, caution");
         check("vim +1 f", "program: read f, write f");
         check("ed -s a!b", "program: read a!b, write a!b");
