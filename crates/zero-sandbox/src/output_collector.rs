@@ -26,6 +26,9 @@ const READ_BYTES: usize = 256 * 1024;
 /// have written before a busy machine could read it. Anything after that is not the command's.
 const LATE_BYTES_MAX: usize = 1 << 20;
 
+/// Most bytes of a line that wait for its end.
+const LINE_BYTES_MAX: usize = 4096;
+
 /// Asked after each piece of output that was read, before it is shown. If it returns a text, that
 /// piece and all that follows are dropped, and the text is shown instead.
 pub type OutputGate = Box<dyn FnMut() -> Option<String> + Send>;
@@ -115,7 +118,7 @@ impl OutputCollector {
             (OutputStream::Stdout, running.stdout.take()),
             (OutputStream::Stderr, running.stderr.take()),
         ];
-        let mut filters = [SecretStream::new(Arc::clone(&secrets)), SecretStream::new(secrets)];
+        let mut filters = [OutputFilter::new(Arc::clone(&secrets)), OutputFilter::new(secrets)];
         let mut collected = CollectedOutput {
             stdout: HeadTail::new(head_bytes, tail_bytes),
             stderr: HeadTail::new(head_bytes, tail_bytes),
@@ -189,10 +192,49 @@ impl OutputCollector {
     }
 }
 
+/// One of the two streams of a command, without secret values.
+struct OutputFilter {
+    stream: SecretStream,
+    /// The beginning of a line whose end is held back.
+    line: Vec<u8>,
+}
+
+impl OutputFilter {
+    fn new(secrets: Arc<SecretMask>) -> Self {
+        Self { stream: SecretStream::new(secrets), line: Vec::new() }
+    }
+
+    /// Takes a piece, and returns what can be shown. The end of a piece may be held back because a value
+    /// may begin with it. Then the beginning of its line is held back, too: the other stream may write
+    /// meanwhile, and would be shown in the middle of the line.
+    fn push<'a>(&mut self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let clean = self.stream.push(bytes);
+        if self.line.is_empty() && !self.stream.is_holding() {
+            return clean;
+        }
+        let mut text = std::mem::take(&mut self.line);
+        text.extend_from_slice(&clean);
+        if self.stream.is_holding() {
+            let line = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+            if text.len() - line <= LINE_BYTES_MAX {
+                self.line = text.split_off(line);
+            }
+        }
+        Cow::Owned(text)
+    }
+
+    /// The rest, when nothing more arrives.
+    fn finish(&mut self) -> Vec<u8> {
+        let mut rest = std::mem::take(&mut self.line);
+        rest.extend(self.stream.finish());
+        rest
+    }
+}
+
 /// Delivers what was held back because it may be the beginning of a secret value.
 fn deliver_held(
     streams: &[(OutputStream, Option<OwnedFd>); 2],
-    filters: &mut [SecretStream; 2],
+    filters: &mut [OutputFilter; 2],
     mut deliver: impl FnMut(OutputStream, &[u8]),
 ) {
     for ((stream, _), filter) in streams.iter().zip(filters) {

@@ -72,6 +72,11 @@ impl SecretStream {
         Cow::Owned(clean)
     }
 
+    /// Whether the end of what arrived is not shown yet.
+    pub fn is_holding(&self) -> bool {
+        self.pending_bytes.len() > self.shown
+    }
+
     /// The rest, when nothing more arrives.
     pub fn finish(&mut self) -> Vec<u8> {
         let pending_bytes = std::mem::take(&mut self.pending_bytes);

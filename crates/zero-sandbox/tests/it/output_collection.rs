@@ -2,8 +2,10 @@
 
 use std::io::Write as _;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Instant;
 
+use zero_core::{SecretMask, SecretValue};
 use zero_sandbox::output_collector::{CollectedOutput, OutputCollector, OutputSpill, OutputStream};
 use zero_sandbox::running_command::{CommandExit, ExitCause, KillReason};
 use zero_sandbox::spawner::{CommandStdio, SpawnSpec};
@@ -46,6 +48,33 @@ fn interleaved_output_keeps_order() {
     );
     assert_eq!(collected.stdout.head(), b"one\nthree\n");
     assert_eq!(collected.stderr.head(), b"two\n");
+}
+
+#[test]
+fn line_whose_end_is_held_back_stays_whole() {
+    // A value may begin with the last letter of the first line.
+    let value = SecretValue { name: "KEY".into(), text: "g8fJ2kQ9vLxZw3Rt7Yb".into() };
+    let secrets = Arc::new(SecretMask::new([value]));
+    let spawner = start_spawner();
+    let script = "printf 'a\\nbad thing\\n' >&2; read x; echo one; read x";
+    let mut running = spawner.spawn(shell_spec(script)).unwrap();
+    let mut stdin = std::fs::File::from(running.stdin.take().unwrap());
+    let collector = OutputCollector { secrets, ..OutputCollector::default() };
+    let (collected, _) = collector
+        .collect(&mut running, |_| {
+            let _ = stdin.write_all(b"go\n");
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    let runs: Vec<_> = collected.mixed.head().map(|run| (run.stream, run.bytes)).collect();
+    assert_eq!(
+        runs,
+        [
+            (OutputStream::Stderr, b"a\n".as_slice()),
+            (OutputStream::Stdout, b"one\n"),
+            (OutputStream::Stderr, b"bad thing\n")
+        ]
+    );
 }
 
 #[test]
