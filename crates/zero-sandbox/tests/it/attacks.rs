@@ -100,7 +100,7 @@ fn collect_answers(who: Attacker, setup: SandboxSetup, words: &[&str]) -> Vec<St
     for _ in 0..READY_TRIES_MAX {
         let lab = AttackLab::new(who);
         let answers = lab.attempt_all(setup, words);
-        if setup != SandboxSetup::Prewarmed || lab.last_sandbox_reuse() == "Ready" {
+        if setup != SandboxSetup::Prewarmed || lab.last_sandbox_reuse() == "Prewarmed" {
             return answers;
         }
     }

@@ -41,7 +41,7 @@ fn profile(lab: &AttackLab) -> SandboxProfile {
 /// sandbox.
 #[track_caller]
 fn check(meanwhile: &[&str], words: &str, expected: &str) {
-    assert_eq!(reuse_after(meanwhile, words, expected), "PutUp", "after {meanwhile:?}");
+    assert_eq!(reuse_after(meanwhile, words, expected), "New", "after {meanwhile:?}");
 }
 
 #[track_caller]
@@ -87,7 +87,7 @@ fn prewarmed_sandbox_answers_attacks_alike() {
                 for name in ["ws/.zero", "ws/.git/deep"] {
                     assert!(!lab.path(name).exists(), "{name} is left");
                 }
-                reuse == "Ready"
+                reuse == "Prewarmed"
             });
             assert!(is_ready, "no prewarmed sandbox was ready");
         }
