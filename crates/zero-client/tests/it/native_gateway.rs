@@ -16,8 +16,8 @@ use zero_session::PermissionMode;
 use zero_wire::method::TokenScope;
 
 use crate::test_gateway::{
-    RecordingToolBackend, TcpDialer, TestGateway, check_numbers, collect_until, is_end, is_text,
-    joined_text, next_update, open_request, open_session, run_end, send_request,
+    RecordingToolBackend, TcpDialer, TestGateway, check_numbers, collect_until, is_call_end,
+    is_end, is_text, joined_text, next_update, open_request, open_session, run_end, send_request,
 };
 
 #[tokio::test]
@@ -187,14 +187,16 @@ async fn running_call_is_reported_to_gateway() {
 
 #[tokio::test]
 async fn call_for_left_session_fails_at_once() {
-    let fixture = TestGateway::start(&["@wait look:a", "Gone"]).await;
+    let fixture = TestGateway::start(&["look:a", "@wait look:b", "Gone"]).await;
     let link = fixture.link();
-    let (handle, _) = open_session(&link, "acp:1").await;
+    let (handle, mut heard) = open_session(&link, "acp:1").await;
     let backend = Arc::new(RecordingToolBackend::default());
     handle.host_tools("a test", backend.clone(), PermissionMode::Ask).await.unwrap();
     handle.send(send_request("run-1", "look")).await.unwrap();
+    // The run has opened the tools by then; one that begins afterwards fails as a whole.
+    collect_until(&mut heard, is_call_end).await;
     handle.leave().await;
-    drop(handle);
+    drop((handle, heard));
     let (_watching, mut heard) = open_session(&link, "acp:1").await;
     fixture.release_model(1);
     let (entries, _) = collect_until(&mut heard, is_end).await;
@@ -202,7 +204,7 @@ async fn call_for_left_session_fails_at_once() {
         matches!(&event.kind, EventKind::ToolEnded { status: ToolCallStatus::Failed, .. })
     });
     assert!(failed, "{entries:?}");
-    assert!(backend.calls.lock().unwrap().is_empty());
+    assert_eq!(backend.calls.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]

@@ -228,6 +228,10 @@ pub(crate) fn is_end(news: &GatewayUpdate) -> bool {
     matches!(news, GatewayUpdate::Entry(Event { kind: EventKind::RunEnded { .. }, .. }))
 }
 
+pub(crate) fn is_call_end(news: &GatewayUpdate) -> bool {
+    matches!(news, GatewayUpdate::Entry(Event { kind: EventKind::ToolEnded { .. }, .. }))
+}
+
 pub(crate) fn is_text(news: &GatewayUpdate) -> bool {
     matches!(news, GatewayUpdate::Entry(Event { kind: EventKind::Text { .. }, .. }))
 }
