@@ -48,15 +48,39 @@ pub struct SentFile {
     pub recursive: bool,
 }
 
+/// Most names of one call. Each is compared with each known secret file.
+const SENT_NAMES_MAX: usize = 1_000;
+
 /// The name of a file, or a pattern for names, in a word of a command that may send the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SentName(String);
+pub struct SentName {
+    name: String,
+    /// The names that it stands for, if it is a pattern.
+    glob: Option<NameGlob>,
+}
 
 impl SentName {
     /// The last part of a written path; `None` if that is no name.
     pub(crate) fn new(path: &str) -> Option<Self> {
         let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        (!matches!(name, "" | "." | "..")).then(|| Self(name.to_lowercase()))
+        if matches!(name, "" | "." | "..") {
+            return None;
+        }
+        let name = name.to_lowercase();
+        let glob = Self::is_pattern(&name).then(|| NameGlob::parse(&name).ok()).flatten();
+        Some(Self { name, glob })
+    }
+
+    /// These names; one that stands for all names if there are too many.
+    pub(crate) fn collect(names: impl Iterator<Item = Self>) -> BTreeSet<Self> {
+        let mut found = BTreeSet::new();
+        for name in names {
+            found.insert(name);
+            if found.len() > SENT_NAMES_MAX {
+                return Self::new("*").into_iter().collect();
+            }
+        }
+        found
     }
 
     /// Whether programs may take a text for a pattern.
@@ -68,7 +92,7 @@ impl SentName {
     pub fn matches(&self, path: &Path) -> bool {
         let Some(name) = path.file_name() else { return false };
         let name = name.to_string_lossy().to_lowercase();
-        name == self.0 || NameGlob::parse(&self.0).is_ok_and(|glob| glob.matches(&name))
+        name == self.name || self.glob.as_ref().is_some_and(|glob| glob.matches(&name))
     }
 }
 
@@ -166,6 +190,18 @@ impl CommandAccess {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn too_many_sent_names_stand_for_every_file() {
+        let collect = |count: usize| {
+            SentName::collect((0..count).filter_map(|at| SentName::new(&format!("a{at}"))))
+        };
+        let means_env =
+            |names: BTreeSet<SentName>| names.iter().any(|name| name.matches(Path::new("/w/.env")));
+        assert_eq!(collect(SENT_NAMES_MAX).len(), SENT_NAMES_MAX);
+        assert!(!means_env(collect(SENT_NAMES_MAX)));
+        assert!(means_env(collect(SENT_NAMES_MAX + 1)));
+    }
 
     #[test]
     fn access_is_union_of_changes() {

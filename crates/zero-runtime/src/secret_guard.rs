@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use zero_core::event::EffectOrigin;
 use zero_core::{Effect, ErrorReason, RiskLevel, SecretMask, ToolError};
-use zero_policy::{CommandAccess, SecretFileScope, SentFile, WriteScope};
+use zero_policy::{CommandAccess, SecretFileScope, SentFile, SentName, WriteScope};
 use zero_sandbox::{FileType, path_survey};
 
 use crate::policy::{EffectDecision, GrantScope, Policy, PolicyDecision, Verdict};
@@ -122,6 +122,14 @@ impl WorkspaceSecrets {
     }
 }
 
+/// What commands may send to other machines.
+#[derive(Default)]
+struct SentItems {
+    files: BTreeSet<SentFile>,
+    /// Names of files.
+    names: BTreeSet<SentName>,
+}
+
 /// Something secret that a command may send to another machine.
 #[derive(Debug)]
 pub(crate) struct SentSecret {
@@ -143,12 +151,12 @@ impl WorkspaceSecrets {
         self: &Arc<Self>,
         decision: &PolicyDecision,
     ) -> Vec<SentSecret> {
-        let sent = self.list_sent_files(decision);
-        if sent.is_empty() {
+        let sent = self.list_sent_items(decision);
+        if sent.files.is_empty() && sent.names.is_empty() {
             return Vec::new();
         }
         let own = Arc::clone(self);
-        let searched = tokio::task::spawn_blocking(move || own.search_sent_files(&sent)).await;
+        let searched = tokio::task::spawn_blocking(move || own.search_sent_items(sent)).await;
         searched.unwrap_or_else(|_| vec![SentSecret::new("files", "files that zero cannot search")])
     }
 
@@ -178,29 +186,36 @@ impl WorkspaceSecrets {
     ) -> PolicyDecision {
         let carried = InputSecrets::find(&self.refresh(), input).carried_out(effects);
         let carried = self.find_carried(&carried, &decision);
-        let sent = self.search_sent_files(&self.list_sent_files(&decision));
+        let sent = self.search_sent_items(self.list_sent_items(&decision));
         let decision = self.tighten(decision, &carried, &sent);
         mask_decision(&self.last_mask(), &decision)
     }
 
-    /// The files that commands may send, without folders whose secret files are hidden from them.
-    fn list_sent_files(&self, decision: &PolicyDecision) -> BTreeSet<SentFile> {
+    /// What commands may send, without folders whose secret files are hidden from them.
+    fn list_sent_items(&self, decision: &PolicyDecision) -> SentItems {
         let Some(access) = decision.access.as_ref().filter(|_| !self.is_disabled()) else {
-            return BTreeSet::new();
+            return SentItems::default();
         };
         let is_hidden =
             decision.verdict == Verdict::Allow && access.secret_files != SecretFileScope::All;
         let listed = access.sent.iter().filter(|file| !(file.recursive && is_hidden)).cloned();
-        listed.chain(self.list_named_files(access)).collect()
+        SentItems { files: listed.collect(), names: access.sent_names.clone() }
     }
 
-    /// The known secret files that words of commands name which may send them.
-    fn list_named_files(&self, access: &CommandAccess) -> Vec<SentFile> {
-        if access.sent_names.is_empty() {
+    /// The secrets in what commands may send: blocks.
+    fn search_sent_items(&self, sent: SentItems) -> Vec<SentSecret> {
+        let SentItems { mut files, names } = sent;
+        files.extend(self.list_named_files(&names));
+        self.search_sent_files(&files)
+    }
+
+    /// The known secret files with one of these names: waits for a search of the workspace that runs.
+    fn list_named_files(&self, names: &BTreeSet<SentName>) -> Vec<SentFile> {
+        if names.is_empty() {
             return Vec::new();
         }
         let mut files = self.secret_files_beneath(Path::new("/"));
-        files.retain(|path| access.sent_names.iter().any(|name| name.matches(path)));
+        files.retain(|path| names.iter().any(|name| name.matches(path)));
         files.into_iter().map(|path| SentFile { path, recursive: false }).collect()
     }
 
@@ -215,18 +230,18 @@ impl WorkspaceSecrets {
             let what = format!("{} files, which are too many to search for secrets", files.len());
             return vec![SentSecret::new("files", &what)];
         }
-        let mut found = Vec::new();
-        for SentFile { path, recursive } in &files {
-            match path_survey::file_type(path) {
-                Some(FileType::File) => found.extend(self.find_sent_secret(path)),
-                Some(FileType::Directory) if *recursive => {
-                    let inside = self.secret_files_beneath(path);
-                    found.extend(inside.iter().filter_map(|path| self.find_sent_secret(path)));
+        // A file may be named twice, and be in a folder that is sent as a whole.
+        let mut searched = BTreeSet::new();
+        for SentFile { path, recursive } in files {
+            match path_survey::file_type(&path) {
+                Some(FileType::File) => searched.extend([path]),
+                Some(FileType::Directory) if recursive => {
+                    searched.extend(self.secret_files_beneath(&path));
                 }
                 _ => {}
             }
         }
-        found
+        searched.iter().filter_map(|path| self.find_sent_secret(path)).collect()
     }
 
     fn find_sent_secret(&self, path: &Path) -> Option<SentSecret> {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::RequestEvaluator;
 use crate::command_access::SentName;
-use crate::program::{CommandClass, FileAccess, sends_operands};
+use crate::program::{CommandClass, FileAccess, find_client_settings, sends_operands};
 use crate::shell::ShellArg;
 use crate::shell::analysis::CommandInvocation;
 use crate::word_list::words;
@@ -80,32 +80,34 @@ impl RequestEvaluator<'_> {
             false => secret.contains(Path::new(part)),
         };
         let texts = sent_words(invocation).flat_map(|arg| expand_braces(&plain_text(arg)));
-        let mut names = BTreeSet::new();
-        for text in texts {
-            names.extend(split_word(&text).filter(|part| is_meant(part)).filter_map(SentName::new));
-        }
-        names
+        let names = texts.flat_map(|text| {
+            let parts = split_word(&text).filter(|part| is_meant(part));
+            parts.filter_map(SentName::new).collect::<Vec<_>>()
+        });
+        SentName::collect(names)
     }
 }
 
-/// The words of a command after its program, without the values of options that name its own settings,
-/// variables and keys.
+/// The words of a command after its program, without files that only set up the program itself.
 pub(super) fn sent_words(invocation: &CommandInvocation) -> impl Iterator<Item = &ShellArg> {
-    let args = invocation.argv.get(1..).unwrap_or_default();
-    let before = std::iter::once(None).chain(args.iter().map(Some));
-    args.iter()
-        .zip(before)
-        .filter(|(arg, before)| !is_own_setting(arg, *before))
-        .map(|(arg, _)| arg)
+    let CommandInvocation { argv, analysis, .. } = invocation;
+    let settings = find_client_settings(argv);
+    let is_known_sender = sends_operands(argv);
+    // The same word may be sent elsewhere on the line.
+    let is_identity = |arg: &ShellArg| {
+        analysis.identity_files.contains(arg) && argv.iter().filter(|it| *it == arg).count() == 1
+    };
+    let is_own = move |at: usize, arg: &ShellArg| {
+        settings.contains(&at) || !is_known_sender && (is_own_setting(arg) || is_identity(arg))
+    };
+    argv.iter().enumerate().skip(1).filter(move |(at, arg)| !is_own(*at, arg)).map(|(_, arg)| arg)
 }
 
-/// Whether a word is an option with a setting of the program itself, or the value of one.
-fn is_own_setting(arg: &ShellArg, before: Option<&ShellArg>) -> bool {
+/// Whether a word is an option of a program that is not known, with a setting of the program itself. A
+/// value in a word of its own may be sent: the word before may be the value of another option.
+fn is_own_setting(arg: &ShellArg) -> bool {
     let text = arg.known_prefix();
-    let (option, value) = match text.split_once('=').filter(|(name, _)| name.starts_with('-')) {
-        Some((option, value)) => (option, value),
-        None => (before.map(ShellArg::known_prefix).unwrap_or_default(), text),
-    };
+    let Some((option, value)) = text.split_once('=') else { return false };
     let Some(option) = option.strip_prefix('-') else { return false };
     let option = option.trim_start_matches('-').to_ascii_lowercase();
     let names_key =

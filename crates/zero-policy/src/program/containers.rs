@@ -30,7 +30,7 @@ pub(super) const DOCKER_GLOBALS: OptionTable = options!(
 )
 .strict();
 
-const RUN: OptionTable = options!(
+pub(super) const RUN: OptionTable = options!(
     "-diPtq -acDehlLmpuvw: add-host: annotation: attach: blkio-weight: blkio-weight-device: \
      cap-add: cap-drop: cgroup-parent: cgroupns: cidfile: cpu-count: cpu-percent: cpu-period: \
      cpu-quota: cpu-rt-period: cpu-rt-runtime: cpu-shares: cpus: cpuset-cpus: cpuset-mems: detach \
@@ -46,6 +46,12 @@ const RUN: OptionTable = options!(
      storage-opt: sysctl: tmpfs: tty ulimit: user: userns: uts: volume: volume-driver: \
      volumes-from: workdir: index: no-TTY no-deps service-ports use-aliases build remove-orphans \
      replace pod: arch: os: systemd: authfile: secret: no-hosts"
+)
+.strict();
+
+pub(super) const COMPOSE_GLOBALS: OptionTable = options!(
+    "-cv -fpH: file: project-name: profile: env-file: project-directory: ansi: parallel: progress: \
+     compatibility all-resources dry-run verbose context: host:"
 )
 .strict();
 
@@ -176,12 +182,7 @@ fn analyze_copy(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_compose(args: &[ShellArg]) -> CommandAnalysis {
-    let table = options!(
-        "-cv -fpH: file: project-name: profile: env-file: project-directory: ansi: parallel: \
-         progress: compatibility all-resources dry-run verbose context: host:"
-    )
-    .strict();
-    let globals = table.until_operand().parse(args);
+    let globals = COMPOSE_GLOBALS.until_operand().parse(args);
     let analysis = match known_text(globals.operands.first()) {
         "exec" | "run" => analyze_container_command(args_from(&globals.operands, 1)),
         _ => CommandAnalysis::opaque(),

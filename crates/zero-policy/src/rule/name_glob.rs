@@ -9,10 +9,10 @@ use std::str::Chars;
 const IGNORE_CASE: bool = cfg!(any(target_os = "macos", target_os = "windows"));
 
 /// A glob for one path component, which never contains a `/`.
-#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NameGlob(Vec<GlobToken>);
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
 enum GlobToken {
     Letter(char),
     One,
