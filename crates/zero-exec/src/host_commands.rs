@@ -117,13 +117,14 @@ impl HostCommands {
         manager: PackageManager,
         find: impl FnOnce() -> Vec<HostName>,
     ) -> Vec<HostName> {
-        let mut known = self.default_registries.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(hosts) = known.get(&manager) {
+        let lock = || self.default_registries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(hosts) = lock().get(&manager) {
             return hosts.clone();
         }
+        // Without the lock, for which questions about other hosts would wait: two callers may both
+        // look.
         let hosts = find();
-        known.insert(manager, hosts.clone());
-        hosts
+        lock().entry(manager).or_insert(hosts).clone()
     }
 
     /// Variables with the registries of configuration that commands do not see, for a command in

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::sync::Semaphore;
 use zero_exec::egress::suggest_remedy;
 use zero_exec::{HostCommands, ResolverConfig};
@@ -17,7 +18,7 @@ use crate::policy::{Policy, PolicyDecision, Verdict};
 
 /// The port for which a remedy is suggested.
 const TLS_PORT: u16 = 443;
-/// Longest time for which a question waits for the addresses of default registries.
+/// Longest time for which a question waits for the addresses of default registries, all together.
 const LOOKUP_TIME: Duration = Duration::from_secs(2);
 /// Most hosts of a question that are compared.
 const HOSTS_MAX: usize = 8;
@@ -44,15 +45,10 @@ pub(crate) async fn list_address_notes(
     let asked = decision.effects.iter().filter(|effect| is_asked(effect.kind, effect.decision));
     let hosts = asked.filter_map(|effect| HostName::from_host(&effect.target).ok());
     let hosts: Vec<HostName> = hosts.take(HOSTS_MAX).collect();
-    let lookups = Arc::new(Semaphore::new(1));
+    let registries = hosts.iter().filter(|host| commands.is_default_registry(host));
+    look_up_together(internet, registries, LOOKUP_TIME).await;
     let mut notes = Vec::new();
     for host in hosts {
-        if let Some(name) = host.name()
-            && commands.is_default_registry(&host)
-        {
-            // The answer is remembered.
-            let _ = internet.look_up(&lookups, name, LOOKUP_TIME).await;
-        }
         let may_pin = |address, inside| policy.authorize_address(address, inside);
         let Some(refusal) = internet.find_known_refusal(&host, may_pin) else { continue };
         let remedy = suggest_remedy(&refusal, &host, TLS_PORT);
@@ -68,6 +64,18 @@ pub(crate) async fn list_address_notes(
         });
     }
     notes
+}
+
+/// Looks up at most [`HOSTS_MAX`] hosts at the same time, as far as they answer in time. The answers are
+/// remembered.
+async fn look_up_together<'a>(
+    internet: &ResolverConfig,
+    hosts: impl Iterator<Item = &'a HostName>,
+    time: Duration,
+) {
+    let lookups = Arc::new(Semaphore::new(HOSTS_MAX));
+    let names = hosts.filter_map(HostName::name).take(HOSTS_MAX);
+    join_all(names.map(|name| internet.look_up(&lookups, name, time))).await;
 }
 
 /// Adds the notes to what the user is shown: at each host what is the matter, and to the reason the
@@ -105,7 +113,38 @@ fn describe_notes(notes: &[AddressNote]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
+    use zero_exec::egress::HostResolver;
+
     use super::*;
+
+    /// Answers once all hosts are asked for.
+    struct JointResolver(Barrier);
+
+    impl HostResolver for JointResolver {
+        fn resolve(&self, _name: &str) -> std::io::Result<Vec<IpAddr>> {
+            self.0.wait();
+            Ok(vec![IpAddr::from([10, 0, 0, 1])])
+        }
+    }
+
+    #[tokio::test]
+    async fn hosts_are_looked_up_at_the_same_time() {
+        let resolver = Arc::new(JointResolver(Barrier::new(HOSTS_MAX)));
+        let internet = ResolverConfig { resolver, inside: |_| Some("a private address") };
+        let names = (0..HOSTS_MAX).map(|at| format!("together-{at}.test"));
+        let hosts: Vec<HostName> = names.map(|name| HostName::from_host(&name).unwrap()).collect();
+        look_up_together(&internet, hosts.iter(), Duration::from_secs(60)).await;
+        let refuse = |address, _: Option<&'static str>| {
+            let what = "a private address";
+            let address = Some(address);
+            Err(ConnectDeniedError::PrivateHost { what, address, may_be_named: true })
+        };
+        for host in &hosts {
+            assert!(internet.find_known_refusal(host, refuse).is_some(), "{host}");
+        }
+    }
 
     #[test]
     fn missing_rule_is_named_once_for_all_hosts_of_an_address() {
