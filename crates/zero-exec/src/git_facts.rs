@@ -8,6 +8,7 @@ mod git_helpers;
 mod git_index;
 mod git_location;
 mod git_refs;
+mod linked_git_folder;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ pub(crate) use self::git_location::{
     PointerTarget, RepositoryLocation, find_common_folder, may_be_git_folder, read_pointer,
 };
 pub(crate) use self::git_refs::GitRefs;
+pub(crate) use self::linked_git_folder::find_linked_folder;
 
 /// What git would run when used in a folder: names of settings and hooks.
 pub(crate) fn find_git_helpers(folder: &Path) -> Vec<String> {

@@ -107,7 +107,15 @@ impl<'a> LocalMachine<'a> {
         if settings.weaknesses.is_empty() {
             let opened = [&settings.writable, &settings.readable, &settings.own].into_iter();
             let opened = opened.flatten().chain(&settings.home).chain([&commands.state]);
-            let shown: Vec<PathBuf> = roots.map(Path::to_owned).chain(opened.cloned()).collect();
+            let roots: Vec<&Path> = roots.collect();
+            // Commands of a worktree may write to the repository that it belongs to.
+            let of_git = roots.iter().filter_map(|root| git_facts::find_linked_folder(root));
+            let shown: Vec<PathBuf> = roots
+                .iter()
+                .map(|root| root.to_path_buf())
+                .chain(of_git)
+                .chain(opened.cloned())
+                .collect();
             let shown = shown.iter().map(PathBuf::as_path);
             self.temp = PrivateTemp::new(folder.to_owned(), shown);
         }
@@ -147,6 +155,10 @@ impl Machine for LocalMachine<'_> {
 
     fn is_private_temp(&self, canonical: &Path, access: FileAccess) -> bool {
         self.temp.as_ref().is_some_and(|temp| temp.is_private(canonical, access))
+    }
+
+    fn host_path(&self, path: &Path) -> Option<PathBuf> {
+        self.temp.as_ref().map(|temp| temp.to_host(path)).filter(|host| host != path)
     }
 
     fn private_temp(&self) -> Option<&Path> {

@@ -34,7 +34,7 @@ pub use self::connect_request::{
 };
 use self::recursive_access::ContentsFinding;
 pub use self::verdict_tree::{VerdictNode, VerdictTree};
-use crate::command_access::{ChangeScope, CommandAccess, SentName};
+use crate::command_access::{ChangeScope, CommandAccess, SentFile, SentName};
 use crate::decision::{EffectDecision, GrantScope, PolicyDecision, Verdict};
 use crate::host::HostName;
 use crate::host::HostPattern;
@@ -192,14 +192,16 @@ impl PolicyEngine {
 
     /// Decides on a call.
     pub fn decide(&self, request: DecisionRequest<'_>) -> PolicyDecision {
-        self.evaluate(request).into_decision()
+        let machine = request.machine;
+        add_private_paths(self.evaluate(request).into_decision(), machine)
     }
 
     /// Decides on a call and returns each command line as a tree with its verdicts.
     pub fn explain(&self, request: DecisionRequest<'_>) -> (PolicyDecision, Vec<VerdictTree>) {
+        let machine = request.machine;
         let judgement = self.evaluate(request);
         let trees = judgement.build_trees();
-        (judgement.into_decision(), trees)
+        (add_private_paths(judgement.into_decision(), machine), trees)
     }
 
     /// Whether a file found by a search may be read without a question of its own: no rule denies
@@ -705,6 +707,8 @@ struct EffectAssessment {
     changes: ChangeScope,
     /// The paths of the file that it reads, as written and as resolved, if it is that of a command.
     reads: Vec<PathBuf>,
+    /// The same of a file that only the commands of the session have.
+    private_reads: Vec<PathBuf>,
     /// The paths that its arguments may name, if it may send the files there.
     operands: Vec<PathBuf>,
     /// The secret files among those that it reads.
@@ -735,6 +739,7 @@ impl EffectAssessment {
             origin: EffectOrigin::Call,
             changes: ChangeScope::Nothing,
             reads: Vec::new(),
+            private_reads: Vec::new(),
             operands: Vec::new(),
             secret_reads: Vec::new(),
             may_send: false,
@@ -813,6 +818,20 @@ struct CallAssessment {
     guards_secret_files: bool,
 }
 
+/// Adds where files that commands may send are on the machine: those in their temporary folder have
+/// other paths there.
+fn add_private_paths(mut decision: PolicyDecision, machine: &dyn Machine) -> PolicyDecision {
+    if let Some(access) = &mut decision.access {
+        let to_host = |file: &SentFile| {
+            let path = machine.host_path(&file.path)?;
+            Some(SentFile { path, recursive: file.recursive })
+        };
+        let private: Vec<SentFile> = access.sent.iter().filter_map(to_host).collect();
+        access.sent.extend(private);
+    }
+    decision
+}
+
 impl CallAssessment {
     /// The limits raised by the rules that decided about commands; the maximum of each.
     fn limits(&self) -> CommandLimitChange {
@@ -850,7 +869,9 @@ impl CallAssessment {
             secret_files,
             registries: registries.collect(),
             sent: self.sent_files(),
-            sent_names: self.judged.iter().flat_map(|it| it.sent_names.iter().cloned()).collect(),
+            sent_names: SentName::collect(
+                self.judged.iter().flat_map(|it| it.sent_names.iter().cloned()),
+            ),
             expanded: self.expanded.clone(),
             ..CommandAccess::new(reads, changes)
         })

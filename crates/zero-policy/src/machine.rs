@@ -24,6 +24,11 @@ pub trait Machine {
         false
     }
 
+    /// Where a file that a command sees at a path may be on the machine, if that is another path.
+    fn host_path(&self, _path: &Path) -> Option<PathBuf> {
+        None
+    }
+
     /// The temporary folder that commands have of their own, which `TMPDIR` names; `None` if they have
     /// that of the machine.
     fn private_temp(&self) -> Option<&Path> {

@@ -7,6 +7,7 @@
 mod analysis_text;
 mod arguments;
 mod builtins;
+mod client_settings;
 mod command_analysis;
 mod containers;
 mod critical_actions;
@@ -24,7 +25,7 @@ mod shells;
 mod wrappers;
 mod zero_cli;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 pub use self::command_analysis::{
     CommandAnalysis, CommandClass, FileAccess, FileTouch, GitSettingChange, NestedExecution,
@@ -123,8 +124,8 @@ const NAMED_FILE_PROGRAMS: &[&str] = words!(
 const SENDING_PROGRAMS: &[&str] = words!(
     "aws az azcopy b2 borg coscli croc curlie doctl duplicity ffsend firebase fly flyctl ftp gcloud gh glab \
      grpcurl gsutil heroku hub hurl ipfs k kafkacat kcat kubectl lftp mail mailx mc mosquitto_pub mutt \
-     ncftpput netlify oc oras ossutil railway rclone restic s3cmd s4cmd s5cmd sendmail skopeo smbclient socat swaks \
-     tftp twine unison vc vercel websocat wormhole wrangler"
+     ncftpput netlify oc oras ossutil railway rclone restic s3cmd s4cmd s5cmd sendmail skopeo smbclient socat \
+     supabase swaks tftp twine unison vc vercel websocat wormhole wrangler"
 );
 
 /// Programs that send files to a service which builds or runs containers, and the words that make
@@ -148,6 +149,12 @@ pub(crate) fn sends_operands(argv: &[ShellArg]) -> bool {
     SENDING_PROGRAMS.contains(&name)
         || name == "openssl" && known(1) == "s_client"
         || sends_context()
+}
+
+/// The positions of the words of a command with files that only set up its program: keys, settings, variables.
+pub(crate) fn find_client_settings(argv: &[ShellArg]) -> BTreeSet<usize> {
+    let name = argv.first().and_then(ShellArg::as_known).map_or("", plain_name);
+    client_settings::find(name, argv, sends_operands(argv))
 }
 
 /// Whether a command uses the files that its arguments name and no others, except for folders whose
@@ -218,7 +225,7 @@ fn plain_name(written: &str) -> &str {
 
 /// Whether a program is in a system folder. True for a bare name: the caller checks which file it
 /// resolves to.
-fn is_in_system_folder(written: &str) -> bool {
+pub(crate) fn is_in_system_folder(written: &str) -> bool {
     const FOLDERS: &[&str] = words!(
         "/bin /sbin /usr/bin /usr/sbin /usr/local/bin /usr/local/sbin /opt/homebrew/bin \
          /run/current-system/sw/bin"

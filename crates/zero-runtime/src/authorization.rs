@@ -638,7 +638,9 @@ impl ToolHost {
         let (spec, effects, workspace) = (spec.clone(), effects.clone(), workspace.clone());
         let (policy, grants) = (Arc::clone(&self.policy), grants.to_vec());
         let commands = Arc::clone(&self.commands);
-        let temp = session.commands.temp_folder().to_owned();
+        // A command that runs outside the sandbox has the temporary folder of the machine.
+        let is_inside = find_outside_command(&effects).is_none();
+        let temp = is_inside.then(|| session.commands.temp_folder().to_owned());
         let arguments = request.plan.arguments().cloned();
         let judged = tokio::task::spawn_blocking(move || {
             let request = PolicyRequest {
@@ -649,7 +651,7 @@ impl ToolHost {
                 grants: &grants,
                 mode,
                 commands: Some(&commands),
-                temp: Some(&temp),
+                temp: temp.as_deref(),
             };
             catch_panics(|| Ok(question(&*policy, request)))
         });

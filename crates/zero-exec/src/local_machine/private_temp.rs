@@ -57,7 +57,7 @@ impl PrivateTemp {
     }
 
     /// Where something that a command sees is on the machine.
-    fn to_host(&self, path: &Path) -> PathBuf {
+    pub(crate) fn to_host(&self, path: &Path) -> PathBuf {
         match path.strip_prefix(TEMP) {
             Ok(below) if self.has(path) => self.folder.join(below),
             _ => path.to_owned(),

@@ -13,9 +13,7 @@ use zero_sandbox::{FileType, quarantine};
 
 use super::folder_scanner::{FolderScanResult, FolderScanner, WritableRoots};
 use super::forbidden_path::{ForbiddenPath, UNHELD_ENTRIES_MAX};
-use crate::git_facts::{
-    self, ConfigChain, ConfigError, HelperValue, PointerTarget, RepositoryLocation,
-};
+use crate::git_facts::{self, ConfigChain, ConfigError, HelperValue, RepositoryLocation};
 
 /// Folders in a repository that must not be created: an empty placeholder is mounted instead.
 const HELD_FOLDERS: &[&str] = &["hooks"];
@@ -156,11 +154,6 @@ pub(crate) fn find_repositories(
     search.all
 }
 
-/// The git folder that the `.git` file of a working folder names, if it points back.
-pub(super) fn find_linked_folder(work: &Path) -> Option<PathBuf> {
-    LinkedGitFolders::find(work).map(|linked| linked.outermost_folder().to_owned())
-}
-
 impl GitRepositories {
     /// The protected paths that may contain links to files that git runs or reads.
     pub(crate) fn linking_paths(&self) -> Vec<PathBuf> {
@@ -196,12 +189,11 @@ impl RepositorySearch<'_> {
             }
             Some(FileType::File) if !is_link(&git) => {
                 self.all.held_paths.push(git.clone());
-                if let Some(linked) = LinkedGitFolders::find(root) {
-                    let folder = linked.outermost_folder();
+                if let Some(folder) = git_facts::find_linked_folder(root) {
                     if !self.scope.roots.iter().any(|root| folder.starts_with(root)) {
-                        self.all.writable.push(folder.to_owned());
+                        self.all.writable.push(folder.clone());
                     }
-                    self.protect_git_folder(folder, Some(root), DEPTH_MAX);
+                    self.protect_git_folder(&folder, Some(root), DEPTH_MAX);
                 }
             }
             _ => {}
@@ -486,53 +478,6 @@ fn is_initialized(git: &Path) -> bool {
     ["HEAD", "config", "objects", "hooks", "commondir"]
         .iter()
         .any(|name| path_survey::exists(&git.join(name)))
-}
-
-/// The git folders of a repository whose `.git` is a file, if they point back at it.
-struct LinkedGitFolders {
-    own: PathBuf,
-    /// The folder that all worktrees share.
-    common: Option<PathBuf>,
-}
-
-impl LinkedGitFolders {
-    fn find(root: &Path) -> Option<Self> {
-        let git_file = root.join(".git");
-        // A link to another worktree's file would be pointed back at as well.
-        if is_link(&git_file) {
-            return None;
-        }
-        let PointerTarget::Folder(named) = git_facts::read_pointer(&git_file, b"gitdir: ") else {
-            return None;
-        };
-        let own = path_survey::canonicalize(&named)?;
-        match git_facts::read_pointer(&own.join("commondir"), b"") {
-            PointerTarget::Folder(common) => {
-                let common = path_survey::canonicalize(&common)?;
-                let PointerTarget::Folder(back) = git_facts::read_pointer(&own.join("gitdir"), b"")
-                else {
-                    return None;
-                };
-                let is_ours = path_survey::canonicalize(&back)? == git_file
-                    && own.parent() == Some(&common.join("worktrees"))
-                    && git_facts::may_be_git_folder(&common);
-                is_ours.then_some(Self { own, common: Some(common) })
-            }
-            PointerTarget::Missing => {
-                let back = git_facts::read_git_values(&own.join("config"), "core.worktree");
-                let back = back.last()?;
-                let is_ours = path_survey::canonicalize(&own.join(back))?.as_path() == root
-                    && git_facts::may_be_git_folder(&own);
-                is_ours.then_some(Self { own, common: None })
-            }
-            PointerTarget::Unknown => None,
-        }
-    }
-
-    /// The folder that contains all others: a shared one contains those of its worktrees.
-    fn outermost_folder(&self) -> &Path {
-        self.common.as_deref().unwrap_or(&self.own)
-    }
 }
 
 fn is_link(path: &Path) -> bool {

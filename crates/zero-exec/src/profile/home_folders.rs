@@ -15,11 +15,11 @@ use zero_sandbox::FileType;
 use zero_sandbox::path_survey::{self, LinkTracer};
 
 use super::existing_entries::ExistingEntries;
-use super::git_repositories;
 use super::home_entries::{
     FOLDER_VARIABLES, GOPATH_ENTRIES, HOME_ENTRIES, MOVED_FOLDERS, PREFIX_ENTRIES,
 };
 use crate::command_settings::CommandSettings;
+use crate::git_facts;
 
 /// Folders of the system. A variable that takes one for a home folder does not hide it.
 const SYSTEM_FOLDERS: &[&str] = &[
@@ -204,7 +204,7 @@ fn find_repositories(root: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
     let Some(work) = folders.find(|folder| path_survey::exists(&folder.join(".git"))) else {
         return Vec::new();
     };
-    let linked = git_repositories::find_linked_folder(work);
+    let linked = git_facts::find_linked_folder(work);
     linked.into_iter().chain([work.to_owned()]).collect()
 }
 

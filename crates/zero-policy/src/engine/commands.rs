@@ -14,7 +14,8 @@ use crate::host::HostName;
 use crate::machine::FileSearchOutcome;
 use crate::permission_mode::PermissionMode;
 use crate::program::{
-    CommandClass, FileAccess, FileTouch, find_push_remote, package_managers, reads_by_default,
+    CommandClass, FileAccess, FileTouch, find_push_remote, is_in_system_folder, package_managers,
+    reads_by_default,
 };
 use crate::rule::{PolicyRule, RuleOwner, escape_glob};
 use crate::rule_set::{CommandWords, PathViews, RuleSet};
@@ -288,7 +289,13 @@ impl<'a> RequestEvaluator<'a> {
             matches!(found.certain, CandidateCompleteness::Complete)
                 && found.files.iter().all(|views| is_private(&views.canonical))
         };
-        is_rm(argv)
+        // Not a program of the same name elsewhere, such as one that the session has just written.
+        let is_system_rm = argv
+            .first()
+            .and_then(ShellArg::as_known)
+            .is_some_and(|program| is_rm(argv) && is_in_system_folder(program));
+        is_system_rm
+            && analysis.class != CommandClass::Opaque
             && argv.iter().all(|arg| arg.as_known().is_some())
             && analysis.caution.is_none()
             && analysis.folder.is_none()
@@ -337,7 +344,7 @@ impl<'a> RequestEvaluator<'a> {
             }
             WorkingFolders::OneOf(folders) => {
                 let canonical = |folder: &PathBuf| {
-                    self.request.machine.canonicalize(folder).unwrap_or_else(|| folder.clone())
+                    self.resolve_working_folder(folder).unwrap_or_else(|| folder.clone())
                 };
                 let mut folders = folders.iter().map(canonical);
                 let file = folders.find_map(|folder| self.find_toolchain_file(&folder))?;
@@ -395,8 +402,7 @@ impl<'a> RequestEvaluator<'a> {
         };
         for folder in folders {
             // Git follows symlinks.
-            let folder =
-                &self.request.machine.canonicalize(folder).unwrap_or_else(|| folder.clone());
+            let folder = &self.resolve_working_folder(folder).unwrap_or_else(|| folder.clone());
             if git {
                 let helpers = self.request.machine.git_helpers(folder);
                 let runs = helpers.iter().find(|name| {
@@ -421,10 +427,16 @@ impl<'a> RequestEvaluator<'a> {
         }
     }
 
+    /// The folder that a command enters. A command that may write has its own temporary folder, in which
+    /// a link of the machine does not exist.
+    pub(super) fn resolve_working_folder(&self, folder: &Path) -> Option<PathBuf> {
+        self.request.machine.command_path(folder, FileAccess::Write)
+    }
+
     fn runs_inside_workspace(&self, folders: &WorkingFolders) -> bool {
         match folders {
             WorkingFolders::OneOf(folders) => folders.iter().all(|folder| {
-                let canonical = self.request.machine.canonicalize(folder);
+                let canonical = self.resolve_working_folder(folder);
                 canonical.is_some_and(|folder| self.is_inside(&folder))
             }),
             WorkingFolders::Unknown => false,

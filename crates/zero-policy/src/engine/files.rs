@@ -199,7 +199,11 @@ impl<'a> RequestEvaluator<'a> {
             FileAccess::Read => ChangeScope::Nothing,
             FileAccess::Write | FileAccess::Delete => ChangeScope::OtherEffects,
         };
-        Some(EffectAssessment { changes, ..judged })
+        let private_reads = match access {
+            FileAccess::Read => vec![views.canonical.clone()],
+            FileAccess::Write | FileAccess::Delete => Vec::new(),
+        };
+        Some(EffectAssessment { changes, private_reads, ..judged })
     }
 
     /// The paths at which a file may be changed, or made and removed: its canonical path, and that of

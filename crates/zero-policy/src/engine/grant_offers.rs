@@ -80,7 +80,7 @@ impl RequestEvaluator<'_> {
             _ if words.len() == invocation.argv.len() => join_unquoted(&words)?,
             _ => return None,
         };
-        let folder = self.request.machine.canonicalize(folder)?;
+        let folder = self.resolve_working_folder(folder)?;
         let found = self.request.machine.find_program(program, &folder);
         let program = match found {
             Some(found) => Some(found.to_str()?.to_owned()),

@@ -29,7 +29,8 @@ impl CallAssessment {
                 else {
                     continue;
                 };
-                let paths = judged.reads.iter().chain(&judged.operands).cloned();
+                let reads = judged.reads.iter().chain(&judged.private_reads);
+                let paths = reads.chain(&judged.operands).cloned();
                 sent.extend(paths.map(|path| SentFile { path, recursive: *recursive }));
             }
         }

@@ -172,11 +172,6 @@ fn push_part(
         {
             push_guess(&[text], *quoted, remaining, atoms);
         }
-        WordPart::Command { list, quoted }
-            if let Some(path) = evaluate_mktemp(list, state, home) =>
-        {
-            push_guess(&[path], *quoted, remaining, atoms);
-        }
         WordPart::Command { quoted: false, .. } => atoms.push(WordAtom::UnknownWords),
         WordPart::Command { .. } | WordPart::Arithmetic(_) => atoms.push(WordAtom::Unknown),
         WordPart::Process { .. } => atoms.extend(PROCESS_FILE.chars().map(WordAtom::Quoted)),
@@ -275,38 +270,6 @@ fn list_only_words(
         .flat_map(|word| expand_arguments(word, "", state, home))
         .map(|arg| arg.as_known().map(str::to_owned))
         .collect()
-}
-
-/// The path that `mktemp` prints, with the letters `X` that it replaces, if it is in a temporary folder
-/// that only the commands of the session have. Nothing else is there under that name, and a rule cannot
-/// name what is random. If `mktemp` fails, it prints nothing: then the sandbox, which was built for
-/// this path, keeps the command from changing another.
-fn evaluate_mktemp(list: &CommandList, state: &ShellState, home: Option<&Path>) -> Option<String> {
-    const TEMPLATE: &str = "tmp.XXXXXXXXXX";
-    let VariableValue::Known(temp) = lookup_variable("TMPDIR", state, None) else { return None };
-    let [item] = &list.items[..] else { return None };
-    let ShellCommandKind::Simple(simple) = &item.pipeline.commands.first()?.kind else {
-        return None;
-    };
-    let words = list_only_words(list, state, home)?;
-    let (program, args) = words.split_first()?;
-    if program != "mktemp" || state.function(program).is_some() || !simple.assignments.is_empty() {
-        return None;
-    }
-    let (options, templates): (Vec<&str>, Vec<&str>) =
-        args.iter().map(String::as_str).partition(|word| word.starts_with('-'));
-    if !options.iter().all(|option| ["-d", "-q", "-t", "-dt", "--directory"].contains(option)) {
-        return None;
-    }
-    let is_apart = options.iter().any(|option| ["-t", "-dt"].contains(option));
-    let below = format!("{temp}/");
-    let is_name = |name: &str| name.ends_with("XXX") && !name.contains('/');
-    match templates[..] {
-        [] => Some(format!("{below}{TEMPLATE}")),
-        [name] if is_apart && is_name(name) => Some(format!("{below}{name}")),
-        [path] => path.strip_prefix(&below).filter(|name| is_name(name)).map(|_| path.to_owned()),
-        _ => None,
-    }
 }
 
 /// The output of `echo` and `printf`, if nothing else runs.

@@ -33,6 +33,10 @@ impl Machine for SandboxedMachine {
         canonical.starts_with("/tmp") && !is_shown
     }
 
+    fn host_path(&self, path: &Path) -> Option<PathBuf> {
+        Some(Path::new("/state/tmp").join(path.strip_prefix("/tmp").ok()?))
+    }
+
     fn private_temp(&self) -> Option<&Path> {
         Some(Path::new("/tmp"))
     }
@@ -97,9 +101,7 @@ fn private_temporary_file_needs_no_question() {
         "grep -rn x /tmp/build",
         "echo a | tee /tmp/../tmp/a",
         "cat /tmp/*.log",
-        "d=$(mktemp -d) && echo a > $d/a && cat \"$d/a\" && rm -rf \"$d\"",
-        "f=\"$(mktemp)\"; git diff > $f; wc -l < $f",
-        "f=$(mktemp -t out.XXXX); echo a > $f",
+        "/bin/rm -r /tmp/build",
     ] {
         check("", command, Verdict::Allow);
     }
@@ -114,6 +116,9 @@ fn path_that_leaves_temporary_folder_is_asked_about() {
         "echo a > $TMPDIR/../etc/a",
         "TMPDIR=/etc; echo a > $TMPDIR/a",
         "cat /tmp/host.log",
+        // It may print nothing, so that another path is meant.
+        "d=$(mktemp -d); rm -rf \"$d/src\"",
+        "rm -rf \"$(mktemp -d >/dev/null)$PWD/src\"",
         "d=$(mktemp -d); cat $d/../../etc/passwd",
         "mktemp() { echo /etc/a; }; f=$(mktemp); echo a > $f",
         "f=$(TMPDIR=/etc mktemp); echo a > $f",
@@ -125,6 +130,10 @@ fn path_that_leaves_temporary_folder_is_asked_about() {
         "cat /tmp/*/../../etc/passwd",
         "/tmp/a",
         "sh /tmp/a",
+        "/tmp/rm /tmp/a",
+        "./rm -rf /tmp/a",
+        "src/rm /tmp/a",
+        "cd /tmp && ./rm a",
         "cp src/a.rs /tmp/.envrc",
     ] {
         check("", command, Verdict::Ask);
@@ -152,6 +161,15 @@ fn temporary_file_needs_no_access_to_the_machine() {
     let access = decide("", PermissionMode::Ask, "Bash", effect).access.unwrap();
     assert!(access.reads.is_empty(), "{:?}", access.reads);
     assert_eq!(access.writes, WriteScope::Nothing);
+}
+
+#[test]
+fn sent_temporary_file_is_searched_where_it_is() {
+    let command = "curl -d @/tmp/a https://a.example.com";
+    let effect = Effect::Exec(CommandExecution::from_shell(command));
+    let access = decide("", PermissionMode::Ask, "Bash", effect).access.unwrap();
+    let sent: Vec<&Path> = access.sent.iter().map(|file| file.path.as_path()).collect();
+    assert_eq!(sent, [Path::new("/state/tmp/a"), Path::new("/tmp/a")]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Tests of the private temporary folder of commands, with nobody who could answer a question.
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ async fn commands_share_their_temporary_files_without_a_question() {
     let f = fixture(PermissionMode::Ask);
     assert_eq!(run(&f, "echo one > /tmp/zero-test; cat $TMPDIR/zero-test").await, "one");
     assert_eq!(run(&f, "cp /tmp/zero-test /tmp/copy && cat /tmp/c*y").await, "one");
-    let made = "d=$(mktemp -d) && echo two > $d/a && cat \"$d/a\" && rm -r $d && ls /tmp";
+    let made = "mkdir /tmp/d && echo two > /tmp/d/a && cat /tmp/d/a && rm -r /tmp/d && ls /tmp";
     assert_eq!(run(&f, made).await, "two\ncopy\nzero-test");
     assert!(!Path::new("/tmp/zero-test").exists(), "it is not the folder of the machine");
     let outside = tempfile::NamedTempFile::new_in("/tmp").unwrap();
@@ -61,4 +62,23 @@ async fn link_in_the_temporary_folder_leads_nowhere_unasked() {
     let refused = run(&f, "echo x > /tmp/work/a").await;
     assert!(refused.contains("no rule allows changing it"), "{refused}");
     assert_eq!(f.read_text("a"), "kept");
+}
+
+#[tokio::test]
+async fn repository_of_a_worktree_is_not_private() {
+    let f = fixture(PermissionMode::Ask);
+    let repository = tempfile::tempdir_in("/tmp").unwrap();
+    let git = repository.path().join(".git");
+    let own = git.join("worktrees/work");
+    fs::create_dir_all(&own).unwrap();
+    fs::create_dir(git.join("objects")).unwrap();
+    fs::create_dir(git.join("refs")).unwrap();
+    fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    fs::write(own.join("HEAD"), "ref: refs/heads/work\n").unwrap();
+    fs::write(own.join("commondir"), "../..\n").unwrap();
+    fs::write(own.join("gitdir"), format!("{}\n", f.path(".git").display())).unwrap();
+    f.write_file(".git", &format!("gitdir: {}\n", own.display()));
+    let refused = run(&f, &format!("rm -r {}", git.join("objects").display())).await;
+    assert!(refused.contains("no user can approve it"), "{refused}");
+    assert!(git.join("objects").exists());
 }
