@@ -29,26 +29,43 @@ let timer = 0;
 /** Notifications of browsers without a service worker, by question. */
 const loose = new Map<string, Notification>();
 
+async function loadOnce(): Promise<void> {
+  if (link.peek().is === "online" && !hasScope("approvals")) {
+    // What was listed before the scope was taken away is of no use, and gets old.
+    notify({ approvals: [], questions: [] });
+    pending.value = null;
+    pendingError.value = null;
+  } else if (link.peek().is === "online") {
+    try {
+      const found = await request("zero.approvals.list", {});
+      notify(found);
+      if (JSON.stringify(found) !== JSON.stringify(pending.peek())) pending.value = found;
+      pendingError.value = null;
+    } catch (error: any) {
+      if (error.code !== "DISCONNECTED") pendingError.value = error.message;
+    }
+  }
+}
+
 /** Keeps the inbox up to date while the console is open. */
 export function watchInbox(): void {
+  let isLoading = false;
+  let isStale = false;
+  // One at a time: an answer that is overtaken may lack the newest question, whose notification would be closed.
   const load = async () => {
-    window.clearTimeout(timer);
-    if (link.peek().is === "online" && !hasScope("approvals")) {
-      // What was listed before the scope was taken away is of no use, and gets old.
-      notify({ approvals: [], questions: [] });
-      pending.value = null;
-      pendingError.value = null;
-    } else if (link.peek().is === "online") {
-      try {
-        const found = await request("zero.approvals.list", {});
-        notify(found);
-        if (JSON.stringify(found) !== JSON.stringify(pending.peek())) pending.value = found;
-        pendingError.value = null;
-      } catch (error: any) {
-        if (error.code !== "DISCONNECTED") pendingError.value = error.message;
-      }
+    if (isLoading) {
+      isStale = true;
+      return;
     }
+    isLoading = true;
     window.clearTimeout(timer);
+    await loadOnce();
+    isLoading = false;
+    if (isStale) {
+      isStale = false;
+      void load();
+      return;
+    }
     timer = window.setTimeout(load, document.hidden ? POLL_HIDDEN_MS : POLL_MS);
   };
   listen("zero.session.event", (payload) => {
