@@ -112,15 +112,14 @@ fn first_value(
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let lines = text.lines().map(str::trim);
         let mut lines = lines.skip_while(|line| !names_setting(line)).take(VALUE_LINES);
-        let hosts = lines.find_map(|line| {
+        lines.find_map(|line| {
             // Its name may also be part of the address.
             let value = match names_setting(line) {
                 true => line.split_once(setting).map_or(line, |(_, value)| value),
                 false => line,
             };
             Some(find_quoted_hosts(value)).filter(|hosts| !hosts.is_empty())
-        });
-        hosts
+        })
     };
     files.filter_map(hosts).next().unwrap_or_default()
 }

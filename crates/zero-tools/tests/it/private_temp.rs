@@ -77,7 +77,7 @@ async fn repository_of_a_worktree_is_not_private() {
     fs::write(own.join("HEAD"), "ref: refs/heads/work\n").unwrap();
     fs::write(own.join("commondir"), "../..\n").unwrap();
     fs::write(own.join("gitdir"), format!("{}\n", f.path(".git").display())).unwrap();
-    f.write_file(".git", &format!("gitdir: {}\n", own.display()));
+    f.write_file(".git", format!("gitdir: {}\n", own.display()));
     let refused = run(&f, &format!("rm -r {}", git.join("objects").display())).await;
     assert!(refused.contains("no user can approve it"), "{refused}");
     assert!(git.join("objects").exists());
