@@ -1,8 +1,8 @@
 //! Addresses of names that are known without a lookup, so that no question is asked in vain.
 //!
-//! Nothing is looked up before the user has answered, because a name that is only resolved carries data
-//! already. What counts is the machine's own list of hosts, and what a lookup of this process found
-//! before: each was allowed then.
+//! A name that a call chose is not looked up before the user has answered, because a name that is only
+//! resolved carries data already. What counts is the machine's own list of hosts, and what a lookup of
+//! this process found before: an allowed one, or one of a default registry of an installed program.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
